@@ -1,0 +1,147 @@
+"""What a launch needs to know about a compiled kernel: its parameters, grid, block and memory.
+
+The lowering (`tilec.passes.lower`) writes a `KernelABI` on the L2 function as the attribute ``tile.abi``; the runtime
+and the PTX header read it. Nothing here knows the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TensorMapParam:
+    """A 128-byte ``CUtensorMap`` by value (``.param .align 64``).
+
+    `box` is in elements, fastest dimension first; `swizzle` in bytes (16 means none); `order` maps the map's dimension
+    i to the view's dimension ``order[i]``; `dtype` is the view's ("f16", "bf16", "f32").
+    """
+
+    view: int
+    box: tuple[int, ...]
+    swizzle: int
+    order: tuple[int, ...]
+    dtype: str
+    kind: str = "tensor_map"
+
+
+@dataclass(frozen=True)
+class PointerParam:
+    """Base address of view `view` (64-bit, global)."""
+
+    view: int
+    kind: str = "pointer"
+
+
+@dataclass(frozen=True)
+class ExtentParam:
+    """Extent of dimension `dim` of view `view`, in elements (32-bit)."""
+
+    view: int
+    dim: int
+    kind: str = "extent"
+
+
+@dataclass(frozen=True)
+class PitchParam:
+    """Distance in bytes between neighbours along dimension `dim` of view `view` (64-bit)."""
+
+    view: int
+    dim: int
+    kind: str = "pitch"
+
+
+Param = TensorMapParam | PointerParam | ExtentParam | PitchParam
+_PARAMS: dict[str, type[Any]] = {
+    "tensor_map": TensorMapParam,
+    "pointer": PointerParam,
+    "extent": ExtentParam,
+    "pitch": PitchParam,
+}
+
+
+@dataclass(frozen=True)
+class ViewFacts:
+    """The class of tensors that an argument was compiled for (see `!tile.view`)."""
+
+    name: str
+    dims: tuple[int | str | None, ...]
+    dtype: str
+    order: tuple[int, ...]
+    align: int
+    grid_tail: bool
+
+
+@dataclass(frozen=True)
+class GridRule:
+    """Tiles are counted over view `view` in steps of `step` elements; the grid is one-dimensional.
+
+    `persistent` launches min(tiles, SMs x CTAs per SM) CTAs, else one per tile.
+    """
+
+    view: int
+    step: tuple[int, ...]
+    persistent: bool
+
+
+@dataclass(frozen=True)
+class SmemBlock:
+    """A named piece of dynamic shared memory: `offset` and `size` in bytes."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """`stages` mbarriers at `offset`, each expecting `count` arriving threads."""
+
+    name: str
+    offset: int
+    stages: int
+    count: int
+
+
+@dataclass(frozen=True)
+class KernelABI:
+    """Everything between a PTX entry and its launch. `threads` per CTA; `smem_bytes` dynamic; `tmem_columns` allocated."""
+
+    name: str
+    target: str
+    views: tuple[ViewFacts, ...]
+    outputs: tuple[int, ...]
+    params: tuple[Param, ...]
+    grid: GridRule | None
+    threads: int
+    smem_bytes: int
+    tmem_columns: int = 0
+    stages: int = 1
+    smem: tuple[SmemBlock, ...] = field(default_factory=tuple)
+    barriers: tuple[Barrier, ...] = field(default_factory=tuple)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> KernelABI:
+        raw = json.loads(text)
+        grid = raw["grid"]
+        return KernelABI(
+            name=raw["name"],
+            target=raw["target"],
+            views=tuple(
+                ViewFacts(**{**v, "dims": tuple(v["dims"]), "order": tuple(v["order"])}) for v in raw["views"]
+            ),
+            outputs=tuple(raw["outputs"]),
+            params=tuple(_PARAMS[p["kind"]](**{k: tuple(v) if isinstance(v, list) else v for k, v in p.items()}) for p in raw["params"]),
+            grid=None if grid is None else GridRule(grid["view"], tuple(grid["step"]), grid["persistent"]),
+            threads=raw["threads"],
+            smem_bytes=raw["smem_bytes"],
+            tmem_columns=raw["tmem_columns"],
+            stages=raw["stages"],
+            smem=tuple(SmemBlock(**b) for b in raw["smem"]),
+            barriers=tuple(Barrier(**b) for b in raw["barriers"]),
+        )

@@ -1,0 +1,71 @@
+"""All facts of the chips that tilec compiles for: one frozen row a target, queried by passes and backend.
+
+Sources: PTX ISA 9.1 (9.7.15 wgmma, 9.7.16 tcgen05), CUDA C programming guide (limits), and measurements on an H200.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """One chip. Sizes in bytes unless said otherwise."""
+
+    name: str
+    ptx_version: int
+    """Lowest ``.version`` (times ten) that covers what we emit."""
+    mma: str
+    """Tensor-core generation: "tcgen05" or "wgmma"."""
+    smem_per_cta: int
+    smem_per_sm: int
+    tmem_columns: int
+    """Tensor-memory columns of 32 bits x 128 lanes per SM; 0 where accumulators are registers."""
+    sm_count: int
+    """Multiprocessors assumed where no device can be asked."""
+    mma_m: tuple[int, ...]
+    """Legal accumulator heights of one MMA over a whole CTA tile, in rows."""
+    mma_n_max: int
+    max_acc_registers: int
+    """32-bit accumulator registers a thread may hold (wgmma)."""
+    tma_min_bytes: int = 2048
+    """A copy below this stays a thread copy."""
+    registers_per_thread: int = 255
+
+    def threads(self, m: int) -> int:
+        """Threads of a CTA that computes an accumulator of `m` rows."""
+        if self.mma == "tcgen05":
+            return 128
+        return 128 * min(max(m // 64, 1), 2)
+
+
+TARGETS: dict[str, Target] = {
+    t.name: t
+    for t in (
+        Target(
+            name="sm_90a",
+            ptx_version=80,
+            mma="wgmma",
+            smem_per_cta=232448,
+            smem_per_sm=233472,
+            tmem_columns=0,
+            sm_count=132,
+            mma_m=(64, 128, 256),
+            mma_n_max=256,
+            max_acc_registers=128,
+        ),
+        Target(
+            name="sm_100a",
+            ptx_version=86,
+            mma="tcgen05",
+            smem_per_cta=232448,
+            smem_per_sm=233472,
+            tmem_columns=512,
+            sm_count=148,
+            mma_m=(64, 128, 256),
+            mma_n_max=256,
+            max_acc_registers=0,
+        ),
+    )
+}
+DEFAULT_TARGET = "sm_100a"
