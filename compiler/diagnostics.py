@@ -1,0 +1,177 @@
+"""Diagnostics: what is wrong, where, and what to do about it.
+
+Every error that a user can cause is one `TilecError`, which carries one `Diagnostic`. Passes raise theirs with `fail`, and
+tell of choices that they made with `remark` and `warn`, which go to the innermost `collect` or else to stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+from xdsl.utils.exceptions import PassFailedException
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, Operation, SSAValue
+
+Severity = Literal["error", "warning", "remark", "note"]
+
+
+@dataclass(frozen=True)
+class SourceLocation:
+    """A place in a text; line and column count from 1, columns in characters."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message to the user. `hint` says what to do; `notes` point at other places that matter."""
+
+    severity: Severity
+    message: str
+    location: SourceLocation | None = None
+    hint: str | None = None
+    notes: tuple[Diagnostic, ...] = ()
+
+    def render(self) -> str:
+        """The text shown: ``file:line:col: error: message``, the source line, a caret, the hint and the notes."""
+        where = "" if self.location is None else f"{self.location}: "
+        lines = [f"{where}{self.severity}: {self.message}"]
+        if self.location is not None and (text := _source_line(self.location)) is not None:
+            # The caret stands under its character in any terminal only if tabs are repeated.
+            before = "".join("\t" if c == "\t" else " " for c in text[: self.location.column - 1])
+            lines += [text, f"{before}^"]
+        if self.hint is not None:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join([*lines, *(note.render() for note in self.notes)])
+
+
+class TilecError(Exception):
+    """The root of all errors that a user can cause; `str` gives the rendered diagnostic."""
+
+    def __init__(
+        self,
+        message: str,
+        location: SourceLocation | None = None,
+        hint: str | None = None,
+        notes: tuple[Diagnostic, ...] = (),
+    ) -> None:
+        self.diagnostic = Diagnostic("error", message, location, hint, notes)
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return self.diagnostic.render()
+
+
+class PassError(TilecError, PassFailedException):
+    """A pass (or a lowering) cannot do its work on this program."""
+
+
+class InternalError(TilecError):
+    """A fault of tilec itself, found by one of its own checks."""
+
+
+_sources: dict[str, str] = {}
+
+
+def register_source(file: str, text: str) -> None:
+    """Make the text of `file` known, so that diagnostics can show its lines without reading it again."""
+    _sources[file] = text
+
+
+def _source_line(location: SourceLocation) -> str | None:
+    text = _sources.get(location.file)
+    if text is None:
+        try:
+            text = Path(location.file).read_text(encoding="utf-8")
+        except (OSError, ValueError):  # ValueError: not UTF-8, or a name that no file can have
+            return None
+    lines = text.split("\n")
+    return lines[location.line - 1].removesuffix("\r") if 1 <= location.line <= len(lines) else None
+
+
+def location_of(item: Operation | SSAValue) -> SourceLocation | None:
+    """Where the text of an operation or a value stands; what has no location of its own is at its parent's."""
+    from xdsl.ir import Block, Operation
+
+    if isinstance(item, Operation):
+        operation, location = item, resolve(item.location)
+    else:
+        owner = item.owner
+        if isinstance(owner, Block):
+            operation, location = owner.parent_op(), resolve(getattr(item, "location", None))
+            if location is not None or operation is None:
+                return location
+        else:
+            operation, location = owner, None
+        location = resolve(operation.location)
+    while location is None and (operation := operation.parent_op()) is not None:
+        location = resolve(operation.location)
+    return location
+
+
+def resolve(location: Attribute | None) -> SourceLocation | None:
+    """The first file position inside a location attribute."""
+    from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+
+    match location:
+        case FileLineColLoc():
+            return SourceLocation(location.filename.data, location.line.data, location.column.data)
+        case NameLoc():
+            return resolve(location.location)
+        case CallSiteLoc():
+            return resolve(location.callee) or resolve(location.caller)
+        case FusedLoc():
+            parts: tuple[Attribute, ...] = location.locations.data if isinstance(location.locations, ArrayAttr) else ()
+            return next((found for part in parts if (found := resolve(part)) is not None), None)
+        case _:
+            return None
+
+
+def fail(at: Operation | SSAValue, message: str, hint: str | None = None) -> NoReturn:
+    """Stop the pass with an error that points at `at`."""
+    raise PassError(message, location_of(at), hint)
+
+
+def remark(at: Operation | SSAValue, message: str, hint: str | None = None) -> None:
+    """Tell the user about a choice that the compiler made."""
+    report(Diagnostic("remark", message, location_of(at), hint))
+
+
+def warn(at: Operation | SSAValue, message: str, hint: str | None = None) -> None:
+    """Tell the user about something that compiles but is probably not meant."""
+    report(Diagnostic("warning", message, location_of(at), hint))
+
+
+_collected: ContextVar[list[Diagnostic] | None] = ContextVar("_collected", default=None)
+
+
+def report(diagnostic: Diagnostic) -> None:
+    """Hand a diagnostic that is not an error to the innermost `collect`, or print it to stderr."""
+    sink = _collected.get()
+    if sink is None:
+        print(diagnostic.render(), file=sys.stderr)
+    else:
+        sink.append(diagnostic)
+
+
+@contextmanager
+def collect() -> Generator[list[Diagnostic]]:
+    """Gather the remarks and warnings of the enclosed code in a list in place of printing them."""
+    diagnostics: list[Diagnostic] = []
+    token = _collected.set(diagnostics)
+    try:
+        yield diagnostics
+    finally:
+        _collected.reset(token)
