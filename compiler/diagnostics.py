@@ -7,10 +7,11 @@ tell of choices that they made with `remark` and `warn`, which go to the innermo
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
@@ -103,22 +104,16 @@ def _source_line(location: SourceLocation) -> str | None:
 
 def location_of(item: Operation | SSAValue) -> SourceLocation | None:
     """Where the text of an operation or a value stands; what has no location of its own is at its parent's."""
-    from xdsl.ir import Block, Operation
+    from xdsl.ir import BlockArgument, Operation
 
-    if isinstance(item, Operation):
-        operation, location = item, resolve(item.location)
-    else:
-        owner = item.owner
-        if isinstance(owner, Block):
-            operation, location = owner.parent_op(), resolve(getattr(item, "location", None))
-            if location is not None or operation is None:
-                return location
-        else:
-            operation, location = owner, None
-        location = resolve(operation.location)
-    while location is None and (operation := operation.parent_op()) is not None:
-        location = resolve(operation.location)
-    return location
+    if isinstance(item, BlockArgument) and (found := resolve(item.location)) is not None:
+        return found
+    operation = item if isinstance(item, Operation) else item.owner
+    while operation is not None:
+        if isinstance(operation, Operation) and (found := resolve(operation.location)) is not None:
+            return found
+        operation = operation.parent_op()
+    return None
 
 
 def resolve(location: Attribute | None) -> SourceLocation | None:
@@ -152,6 +147,21 @@ def remark(at: Operation | SSAValue, message: str, hint: str | None = None) -> N
 def warn(at: Operation | SSAValue, message: str, hint: str | None = None) -> None:
     """Tell the user about something that compiles but is probably not meant."""
     report(Diagnostic("warning", message, location_of(at), hint))
+
+
+def one_line(message: object) -> str:
+    """A message of another library, which may span lines, as one."""
+    return " ".join(str(message).split()) or type(message).__name__
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """What to do about an unknown `word`: the name that was probably meant, and all that there are if they are few."""
+    names = list(known)
+    close = get_close_matches(word, names, n=1)
+    if not close:
+        return f"known: {', '.join(names)}"
+    meant = f"did you mean '{close[0]}'?"
+    return meant if len(names) > 16 else f"{meant} known: {', '.join(names)}"
 
 
 _collected: ContextVar[list[Diagnostic] | None] = ContextVar("_collected", default=None)
