@@ -1,0 +1,80 @@
+"""The one layout of shared tiles: blocks of W-byte rows, swizzled in 16-byte units.
+
+TMA boxes, wgmma and tcgen05 descriptors, thread copies and register stores all address a tile through these formulas
+(PTX ISA 5.5.7 swizzling modes; 9.7.15.5.1 and 9.7.16.4 matrix descriptors).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SWIZZLES = (128, 64, 32, 16)
+"""Row widths W in bytes, widest first; 16 is the un-swizzled mode."""
+
+MAX_BOX = 256
+"""Elements per dimension of one TMA box (cuTensorMapEncodeTiled)."""
+
+
+def widest_swizzle(fast_bytes: int) -> int | None:
+    """The widest mode whose rows tile `fast_bytes` exactly, or None when not even 16-byte rows do."""
+    return next((w for w in SWIZZLES if fast_bytes % w == 0), None)
+
+
+@dataclass(frozen=True)
+class SmemLayout:
+    """Tile of `slow` x `fast` elements of `element_bytes`, stored in blocks of `slow` rows of `swizzle` bytes."""
+
+    fast: int
+    slow: int
+    element_bytes: int
+    swizzle: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the tile."""
+        return self.fast * self.slow * self.element_bytes
+
+    @property
+    def alignment(self) -> int:
+        """Bytes after which the swizzle pattern repeats (128 at least: what TMA needs of an address)."""
+        return max(128, 8 * self.swizzle)
+
+    @property
+    def slot_size(self) -> int:
+        """Bytes between the slots of a ring: the tile padded to its alignment."""
+        return -(-self.size // self.alignment) * self.alignment
+
+    @property
+    def blocks(self) -> int:
+        return self.fast * self.element_bytes // self.swizzle
+
+    @property
+    def block_elements(self) -> int:
+        """Fast elements of one block row: the inner extent of its TMA box."""
+        return self.swizzle // self.element_bytes
+
+    @property
+    def block_bytes(self) -> int:
+        return self.slow * self.swizzle
+
+    def boxes(self) -> list[tuple[int, int, int, int]]:
+        """TMA boxes as (fast offset, slow offset, slow extent, byte offset); elements except the last."""
+        return [
+            (b * self.block_elements, s, min(MAX_BOX, self.slow - s), b * self.block_bytes + s * self.swizzle)
+            for b in range(self.blocks)
+            for s in range(0, self.slow, MAX_BOX)
+        ]
+
+    def linear(self, fast: int, slow: int) -> int:
+        """Byte offset of an element before the swizzle."""
+        f = fast * self.element_bytes
+        return (f // self.swizzle) * self.block_bytes + slow * self.swizzle + f % self.swizzle
+
+    def offset(self, fast: int, slow: int) -> int:
+        """Byte offset of an element in the tile as stored."""
+        return swizzled(self.linear(fast, slow), self.swizzle)
+
+
+def swizzled(address: int, swizzle: int) -> int:
+    """Physical byte address of a linear one: bits 4-6 ^= bits 7-9, as many as the mode has."""
+    return address ^ ((address >> 3) & (swizzle - 16))
