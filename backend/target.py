@@ -32,6 +32,30 @@ class Target:
     """A copy below this stays a thread copy."""
     registers_per_thread: int = 255
 
+    def mma_problem(self, m: int, n: int) -> str | None:
+        """Why no MMA of this chip computes an m x n accumulator, or None when one does."""
+        if m not in self.mma_m:
+            return f"M = {m}: {self.name} takes {', '.join(map(str, self.mma_m))} rows"
+        step = 16 if self.mma == "tcgen05" and m > 64 else 8
+        if n % step or not step <= n <= self.mma_n_max:
+            return f"N = {n}: with M = {m} {self.name} takes multiples of {step} up to {self.mma_n_max} columns"
+        if self.mma == "wgmma" and self.acc_registers(m, n) > self.max_acc_registers:
+            return (
+                f"{m}x{n}: {self.acc_registers(m, n)} accumulator registers a thread, {self.name} keeps at most "
+                f"{self.max_acc_registers}"
+            )
+        if self.mma == "tcgen05" and self.acc_columns(m, n) > self.tmem_columns:
+            return f"{m}x{n}: {self.acc_columns(m, n)} tensor-memory columns of {self.tmem_columns}"
+        return None
+
+    def acc_registers(self, m: int, n: int) -> int:
+        """32-bit accumulator registers of one thread (wgmma)."""
+        return m * n // self.threads(m)
+
+    def acc_columns(self, m: int, n: int) -> int:
+        """Tensor-memory columns of an m x n accumulator (tcgen05): 128 rows a block of columns."""
+        return n * max(m // 128, 1)
+
     def threads(self, m: int) -> int:
         """Threads of a CTA that computes an accumulator of `m` rows."""
         if self.mma == "tcgen05":

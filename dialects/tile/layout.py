@@ -57,13 +57,17 @@ class SmemLayout:
     def block_bytes(self) -> int:
         return self.slow * self.swizzle
 
-    def boxes(self) -> list[tuple[int, int, int, int]]:
-        """TMA boxes as (fast offset, slow offset, slow extent, byte offset); elements except the last."""
-        return [
-            (b * self.block_elements, s, min(MAX_BOX, self.slow - s), b * self.block_bytes + s * self.swizzle)
-            for b in range(self.blocks)
-            for s in range(0, self.slow, MAX_BOX)
-        ]
+    @property
+    def box(self) -> tuple[int, int]:
+        """Extents (fast, slow) in elements of the TMA boxes that fill the tile; they divide it exactly."""
+        if self.slow == 1 and self.swizzle == 16:
+            return _largest_divisor(self.fast, MAX_BOX, 16 // self.element_bytes), 1
+        return self.block_elements, _largest_divisor(self.slow, MAX_BOX, 1)
+
+    def boxes(self) -> list[tuple[int, int, int]]:
+        """The TMA boxes as (fast offset, slow offset, byte offset in the tile), offsets in elements."""
+        fast, slow = self.box
+        return [(f, s, self.linear(f, s)) for f in range(0, self.fast, fast) for s in range(0, self.slow, slow)]
 
     def linear(self, fast: int, slow: int) -> int:
         """Byte offset of an element before the swizzle."""
@@ -73,6 +77,11 @@ class SmemLayout:
     def offset(self, fast: int, slow: int) -> int:
         """Byte offset of an element in the tile as stored."""
         return swizzled(self.linear(fast, slow), self.swizzle)
+
+
+def _largest_divisor(extent: int, most: int, unit: int) -> int:
+    """The largest multiple of `unit` that divides `extent` and is at most `most`."""
+    return next(d for d in range(min(extent, most), 0, -1) if extent % d == 0 and d % unit == 0)
 
 
 def swizzled(address: int, swizzle: int) -> int:
