@@ -1,4 +1,4 @@
-"""The part of upstream MLIR's ``nvvm`` dialect that tilec lowers to, plus two ``llvm`` ops that xDSL does not have.
+"""The part of upstream MLIR's ``nvvm`` dialect that tilec lowers to, plus three ``llvm`` ops that xDSL does not have.
 
 Names, operands, attributes and assembly are upstream's (`UPSTREAM` says from which revision), so that a dump of L2 can
 be read with the MLIR documentation at hand. Nothing is invented: what upstream cannot say is written by the lowering as
@@ -16,15 +16,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import ClassVar, TypeVar, cast
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import I32, I64, BoolAttr, IntAttr, IntegerAttr, UnitAttr, VectorType, i1, i16, i32, i64
-from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Data, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
+    VarConstraint,
     eq,
     irdl_attr_definition,
     irdl_op_definition,
@@ -136,77 +138,94 @@ class TMAStoreMode(StrEnum):
     TILE = "tile"
 
 
-class _Bracketed:
-    """Prints an enum attribute as ``#nvvm.name<value>``."""
+_EnumT = TypeVar("_EnumT", bound=StrEnum)
+
+
+class _EnumAttr(Data[_EnumT]):
+    """An enum attribute printed as ``#nvvm.name<value>``."""
+
+    values: ClassVar[type[StrEnum]]
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            super().print_parameter(printer)  # pyright: ignore
+            printer.print_string(self.data.value)
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> StrEnum:
+    def parse_parameter(cls, parser: AttrParser) -> _EnumT:
         with parser.in_angle_brackets():
-            return super().parse_parameter(parser)  # pyright: ignore
+            return cast(_EnumT, parser.parse_str_enum(cls.values))
 
 
 @irdl_attr_definition
-class ProxyKindAttr(_Bracketed, EnumAttribute[ProxyKind]):
+class ProxyKindAttr(_EnumAttr[ProxyKind]):
     name = "nvvm.proxy_kind"
+    values = ProxyKind
 
 
 @irdl_attr_definition
-class SharedSpaceAttr(_Bracketed, EnumAttribute[SharedSpace]):
+class SharedSpaceAttr(_EnumAttr[SharedSpace]):
     name = "nvvm.shared_space"
+    values = SharedSpace
 
 
 @irdl_attr_definition
-class CTAGroupAttr(_Bracketed, EnumAttribute[CTAGroup]):
+class CTAGroupAttr(_EnumAttr[CTAGroup]):
     name = "nvvm.cta_group"
+    values = CTAGroup
 
 
 @irdl_attr_definition
-class Tcgen05FenceAttr(_Bracketed, EnumAttribute[Tcgen05Fence]):
+class Tcgen05FenceAttr(_EnumAttr[Tcgen05Fence]):
     name = "nvvm.tcgen05_fence"
+    values = Tcgen05Fence
 
 
 @irdl_attr_definition
-class Tcgen05WaitAttr(_Bracketed, EnumAttribute[Tcgen05Wait]):
+class Tcgen05WaitAttr(_EnumAttr[Tcgen05Wait]):
     name = "nvvm.tcgen05_wait"
+    values = Tcgen05Wait
 
 
 @irdl_attr_definition
-class Tcgen05LdStShapeAttr(_Bracketed, EnumAttribute[Tcgen05LdStShape]):
+class Tcgen05LdStShapeAttr(_EnumAttr[Tcgen05LdStShape]):
     name = "nvvm.tcgen05_ldst_shape"
+    values = Tcgen05LdStShape
 
 
 @irdl_attr_definition
-class Tcgen05MMAKindAttr(_Bracketed, EnumAttribute[Tcgen05MMAKind]):
+class Tcgen05MMAKindAttr(_EnumAttr[Tcgen05MMAKind]):
     name = "nvvm.tcgen05_mma_kind"
+    values = Tcgen05MMAKind
 
 
 @irdl_attr_definition
-class Tcgen05MMACollectorOpAttr(_Bracketed, EnumAttribute[Tcgen05MMACollectorOp]):
+class Tcgen05MMACollectorOpAttr(_EnumAttr[Tcgen05MMACollectorOp]):
     name = "nvvm.tcgen05_mma_collectorop"
+    values = Tcgen05MMACollectorOp
 
 
 @irdl_attr_definition
-class MMALayoutAttr(_Bracketed, EnumAttribute[MMALayout]):
+class MMALayoutAttr(_EnumAttr[MMALayout]):
     name = "nvvm.mma_layout"
+    values = MMALayout
 
 
 @irdl_attr_definition
-class LdStMatrixEltTypeAttr(_Bracketed, EnumAttribute[LdStMatrixEltType]):
+class LdStMatrixEltTypeAttr(_EnumAttr[LdStMatrixEltType]):
     name = "nvvm.ld_st_matrix_elt_type"
+    values = LdStMatrixEltType
 
 
 @irdl_attr_definition
-class TMALoadModeAttr(_Bracketed, EnumAttribute[TMALoadMode]):
+class TMALoadModeAttr(_EnumAttr[TMALoadMode]):
     name = "nvvm.tma_load_mode"
+    values = TMALoadMode
 
 
 @irdl_attr_definition
-class TMAStoreModeAttr(_Bracketed, EnumAttribute[TMAStoreMode]):
+class TMAStoreModeAttr(_EnumAttr[TMAStoreMode]):
     name = "nvvm.tma_store_mode"
+    values = TMAStoreMode
 
 
 @irdl_attr_definition
@@ -791,6 +810,10 @@ class Tcgen05CommitOp(_Tcgen05Op):
         super().__init__(operands=[addr, multicast_mask], properties={"group": CTAGroupAttr(group)})
 
 
+def _vector(kind: Attribute) -> VectorType[Attribute] | None:
+    return cast("VectorType[Attribute]", kind) if isinstance(kind, VectorType) else None
+
+
 TCGEN05_LD_REGISTERS: dict[Tcgen05LdStShape, tuple[int, ...]] = {
     Tcgen05LdStShape.S32X32B: (1, 2, 4, 8, 16, 32, 64, 128),
     Tcgen05LdStShape.S16X64B: (1, 2, 4, 8, 16, 32, 64, 128),
@@ -838,14 +861,13 @@ class Tcgen05LdOp(IRDLOperation):
     @property
     def registers(self) -> int:
         """32-bit registers of the result."""
-        return self.res.type.get_shape()[0] if isinstance(self.res.type, VectorType) else 1
+        vector = _vector(self.res.type)
+        return 1 if vector is None else vector.get_shape()[0]
 
     def verify_(self) -> None:
-        kind = self.res.type
-        if kind != i32 and not (
-            isinstance(kind, VectorType) and kind.element_type == i32 and len(kind.get_shape()) == 1
-        ):
-            raise VerifyException(f"nvvm.tcgen05.ld: the result is i32 or a vector of i32, got {kind}")
+        vector = _vector(self.res.type)
+        if self.res.type != i32 and (vector is None or vector.element_type != i32 or len(vector.get_shape()) != 1):
+            raise VerifyException(f"nvvm.tcgen05.ld: the result is i32 or a vector of i32, got {self.res.type}")
         legal = TCGEN05_LD_REGISTERS[self.shape.data]
         if self.registers not in legal:
             raise VerifyException(f"nvvm.tcgen05.ld: {self.shape.data} fills {legal} registers, got {self.registers}")
@@ -921,6 +943,26 @@ class AddrSpaceCastOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ExtractElementOp(IRDLOperation):
+    """``llvm.extractelement``, which xDSL's llvm dialect lacks."""
+
+    name = "llvm.extractelement"
+
+    ELEMENT: ClassVar = VarConstraint("ELEMENT", AnyAttr())
+
+    vector = operand_def(VectorType.constr(ELEMENT))
+    position = operand_def(i32)
+    res = result_def(ELEMENT)
+    assembly_format = "$vector `[` $position `:` type($position) `]` attr-dict `:` type($vector)"
+    traits = traits_def(NoMemoryEffect())
+
+    def __init__(self, vector: SSAValue, position: SSAValue):
+        kind = _vector(vector.type)
+        assert kind is not None
+        super().__init__(operands=[vector, position], result_types=[kind.element_type])
+
+
+@irdl_op_definition
 class PoisonOp(IRDLOperation):
     """``llvm.mlir.poison``, which xDSL's llvm dialect lacks."""
 
@@ -987,7 +1029,7 @@ NVVM = Dialect(
     ],
 )
 
-LLVM = Dialect("llvm", [*llvm.LLVM.operations, AddrSpaceCastOp, PoisonOp], [*llvm.LLVM.attributes])
+LLVM = Dialect("llvm", [*llvm.LLVM.operations, AddrSpaceCastOp, ExtractElementOp, PoisonOp], [*llvm.LLVM.attributes])
 """xDSL's llvm dialect with the ops that it lacks: register this one under "llvm"."""
 
 
