@@ -31,36 +31,51 @@ def parse_file(path: str | Path, context: Context | None = None) -> ModuleOp:
 
 def read_source(path: str | Path) -> str:
     """The text of a file of tile code."""
+    return decode(read_bytes(path), str(path))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The contents of a file that a user has named."""
     try:
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise TilecError(f"cannot read {path}: {reason}", hint="give the path of a file of tile code") from error
+
+
+def decode(data: bytes, name: str) -> str:
+    """The contents of a file as text; a binary file is refused at its first byte that no text has."""
     try:
         text = data.decode("utf-8")
-        bad = text.find("\0")
-        offset = None if bad < 0 else len(text[:bad].encode())
     except UnicodeDecodeError as error:
         offset = error.start
     else:
-        if offset is None:
+        if "\0" not in text:
             return text.removeprefix("\ufeff")
+        offset = data.index(0)
     start_of_line = data.rfind(b"\n", 0, offset) + 1
     column = len(data[start_of_line:offset].decode("utf-8", "replace")) + 1
     raise TilecError(
         f"not a text file: byte {offset} is 0x{data[offset]:02x}",
-        SourceLocation(str(path), data.count(b"\n", 0, offset) + 1, column),
+        SourceLocation(name, data.count(b"\n", 0, offset) + 1, column),
         hint="tile code is UTF-8 text; is this a compiled file?",
     )
 
 
-def parse_text(text: str, name: str = "<string>", context: Context | None = None, *, check: bool = True) -> ModuleOp:
+def parse_text(
+    text: str,
+    name: str = "<string>",
+    context: Context | None = None,
+    *,
+    check: bool = True,
+    implicit_module: bool = True,
+) -> ModuleOp:
     """Parse a module, with or without ``builtin.module`` around it, and verify it unless `check` is off."""
     register_source(name, text)
     parser = None
     try:
         parser = TileParser(context or make_context(), text, name)
-        module = parser.parse_module()
+        module = parser.parse_module(implicit_module)
     except TilecError:
         raise
     except ParseError as error:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType, ParameterType
-from xdsl.utils.hints import isa
+from xdsl.utils.hints import isa, type_repr
 
 from tilec.diagnostics import SourceLocation, TilecError, did_you_mean, one_line, register_source
 from tilec.passes import PASSES
@@ -79,6 +79,20 @@ def print_pass(one: ModulePass) -> str:
         elif getattr(one, key) is not None:
             settings.append(key)
     return f"{one.name}{{{' '.join(settings)}}}" if settings else one.name
+
+
+def describe_options(cls: type[ModulePass]) -> str:
+    """The options of a pass with their types and defaults, in the order in which they may be given without names."""
+    types = get_type_hints(cls)
+    return ", ".join(
+        f"{field.name}: {type_repr(types[field.name])}{_print_default(field.default)}"
+        for field in dataclasses.fields(cls)
+        if field.init
+    )
+
+
+def _print_default(default: Any) -> str:
+    return f" = {_print_value(default)}" if isinstance(default, ParameterType) else ""
 
 
 def _print_value(value: ParameterType) -> str:

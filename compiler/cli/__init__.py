@@ -1,0 +1,82 @@
+"""The command line: ``tilec compile | opt | run | passes``, one module each.
+
+Nothing here imports a compiler module before a command runs, so that ``tilec --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from tilec.cli import compile as compile_command
+from tilec.cli import opt, passes, run
+
+_COMMANDS = (compile_command, opt, run, passes)
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+_INTERNAL = 70
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code is 0, 1 for whatever the user can mend, 70 for a fault of tilec itself."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:  # argparse: 0 after --help and --version, 2 for wrong usage, which it has explained
+        return 1 if stop.code else 0
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough. Python flushes stdout once more at its exit; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    except Exception as error:
+        return _report(error)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] == [opt.NAME]:
+        # xDSL's driver has a parser of its own.
+        return opt.main(arguments[1:])
+    parser = argparse.ArgumentParser(
+        prog="tilec", description="Compile tile programs to PTX.", epilog="tilec COMMAND --help tells more."
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_parser(commands)
+    parsed = parser.parse_args(arguments)
+    return parsed.main(parsed)
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"tilec {version('tilec')}")
+        parser.exit()
+
+
+def _report(error: Exception) -> int:
+    from tilec.diagnostics import InternalError, TilecError
+
+    debug = os.environ.get("TILEC_DEBUG") == "1"
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, TilecError) and not isinstance(error, InternalError):
+        print(error, file=sys.stderr)
+        return 1
+    what = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+    advice = "" if debug else "; TILEC_DEBUG=1 shows where it happened"
+    print(f"internal error: {what}\nplease report this with the program{advice}", file=sys.stderr)
+    return _INTERNAL

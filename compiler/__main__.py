@@ -1,0 +1,7 @@
+"""``python -m tilec``."""
+
+import sys
+
+from tilec.cli import main
+
+sys.exit(main())

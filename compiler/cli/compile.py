@@ -1,0 +1,56 @@
+"""``tilec compile``: a file of tile code to IR, PTX or machine code."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilec.driver import Emit
+
+_ENDINGS: dict[Emit, str] = {"tile": ".tile", "nvvm": ".mlir", "llvm": ".ll", "ptx": ".ptx", "cubin": ".cubin"}
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("compile", help="compile a file to PTX (or IR, or a cubin)")
+    parser.add_argument("file", metavar="FILE", help="a file of tile code")
+    parser.add_argument(
+        "--pipeline", default="", metavar="SPEC", help="passes to run, for example 'tma,pipeline(2),persistent'"
+    )
+    parser.add_argument("--target", metavar="NAME", help="sm_100a (what a kernel without a target gets) or sm_90a")
+    parser.add_argument("--emit", choices=_ENDINGS, default="ptx", help="what to write (default: ptx)")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="where to; - is stdout (default: FILE's name with a new ending, here)"
+    )
+    parser.add_argument("--print-ir-after-all", action="store_true", help="print the IR after each pass to stderr")
+    parser.add_argument(
+        "--print-ir-after", action="append", default=[], metavar="PASS", help="print the IR after this pass to stderr"
+    )
+    parser.add_argument("--time-passes", action="store_true", help="print the time that each step took to stderr")
+    parser.set_defaults(main=main)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    from tilec.cli.report import Report, print_summary, write_output
+    from tilec.diagnostics import TilecError
+    from tilec.driver import compile_module
+    from tilec.source import parse_file
+    from tilec.spec import parse_pipeline
+
+    emit: Emit = arguments.emit
+    source = Path(arguments.file)
+    passes = parse_pipeline(arguments.pipeline)
+    report = Report(arguments.print_ir_after_all, arguments.print_ir_after, passes)
+    module = parse_file(source)
+    output = arguments.output or source.with_suffix(_ENDINGS[emit]).name
+    if output != "-" and Path(output).exists() and source.samefile(output):
+        raise TilecError(f"{output} would overwrite the program itself", hint="name the output with -o")
+    compiled = compile_module(module, pipeline=passes, target=arguments.target, emit=emit, observer=report)
+    result = compiled.get(emit)
+    write_output(output, result if isinstance(result, bytes) else f"{str(result).rstrip()}\n")
+    if emit != "tile":
+        print_summary(compiled, emit)
+    if arguments.time_passes:
+        report.print_times()
+    return 0

@@ -1,0 +1,127 @@
+"""xDSL's opt driver, taught our parser, both forms of a pipeline, and expected diagnostics."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from io import BytesIO
+from typing import IO, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import DiagnosticException, ShrinkException
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from tilec.cli.expected import expected_diagnostics, unmet
+from tilec.cli.report import Report, write_output
+from tilec.context import register_dialects
+from tilec.diagnostics import InternalError, TilecError, collect, one_line
+from tilec.driver import run_pass
+from tilec.passes import PASSES
+from tilec.source import decode, parse_text, read_bytes
+from tilec.spec import parse_pipeline
+
+
+class OptMain(xDSLOptMain):
+    """All of xDSL's switches work; ``--print-ir-after-all`` and ``--print-ir-after`` are ours."""
+
+    version_format: ClassVar[str] = "tilec opt, built from xdsl version {xdsl_version}"
+
+    def register_all_dialects(self) -> None:
+        super().register_all_dialects()
+        register_dialects(self.ctx)
+
+    def register_all_passes(self) -> None:
+        super().register_all_passes()
+        self.available_passes |= PASSES
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.prog = "tilec opt"
+        arg_parser.add_argument("--print-ir-after-all", action="store_true", help="Print the IR after each pass")
+        arg_parser.add_argument(
+            "--print-ir-after", action="append", default=[], metavar="PASS", help="Print the IR after this pass"
+        )
+
+    def setup_pipeline(self) -> None:
+        passes = parse_pipeline(self.args.passes, self.available_passes)
+        self.pipeline = PassPipeline(passes)
+        self.report = Report(self.args.print_ir_after_all, self.args.print_ir_after, passes)
+
+    def get_input_name(self) -> str:
+        return self.args.input_file or "<stdin>"
+
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        # One format, whatever the file's ending: xDSL refuses those that it does not know.
+        return BytesIO(read_bytes(self.args.input_file) if self.args.input_file else sys.stdin.buffer.read()), "mlir"
+
+    def parse_chunk(self, chunk: IO[bytes], file_extension: str, start_offset: int = 0) -> ModuleOp:
+        # Blank lines stand for the chunks before, so that locations are those of the file.
+        return parse_text(
+            "\n" * start_offset + decode(chunk.read(), self.get_input_name()),
+            self.get_input_name(),
+            self.ctx,
+            check=not self.args.disable_verify,
+            implicit_module=not self.args.no_implicit_module,
+        )
+
+    def apply_passes(self, prog: ModuleOp) -> None:
+        for one in self.pipeline.passes:
+            run_pass(one, prog, self.ctx, self.report, check=not self.args.disable_verify)
+            if self.args.print_between_passes and one is not self.pipeline.passes[-1]:
+                print(f"IR after {one.name}:\n{prog}\n\n\n")
+
+    def run(self) -> int:
+        """Process all chunks; 1 if a diagnostic was expected that did not come, or came unexpected."""
+        chunks, extension = self.prepare_input()
+        outputs: list[str] = []
+        failures: list[str] = []
+        try:
+            for chunk, offset in chunks:
+                outputs.append(self._process(chunk, extension, offset, failures))
+        except ShrinkException:
+            if not self.args.shrink:
+                raise
+            print("Success, can shrink")
+            return 0
+        finally:
+            write_output(self.args.output_file or "-", "// -----\n".join(outputs))
+        if self.args.shrink:
+            print("Failure, can't shrink")
+            return 1
+        if self.args.time_passes:
+            self.report.print_times()
+        print("".join(f"{failure}\n" for failure in failures), file=sys.stderr, end="")
+        return 1 if failures else 0
+
+    def _process(self, chunk: IO[bytes], extension: str, offset: int, failures: list[str]) -> str:
+        text = chunk.read()
+        chunk.seek(0)
+        expected = expected_diagnostics(text.decode("utf-8", "replace"), offset) if self.args.verify_diagnostics else []
+        if not expected:
+            try:
+                return self._compile(chunk, extension, offset)
+            except TilecError as error:
+                if isinstance(error, InternalError) or not (
+                    self.args.verify_diagnostics or self.args.parsing_diagnostics
+                ):
+                    raise
+                return f"{error}\n"
+        output = ""
+        with collect() as diagnostics:
+            try:
+                output = self._compile(chunk, extension, offset)
+            except InternalError:
+                raise
+            except TilecError as error:
+                diagnostics.append(error.diagnostic)
+        failures += unmet(expected, diagnostics, self.get_input_name())
+        return output
+
+    def _compile(self, chunk: IO[bytes], extension: str, offset: int) -> str:
+        module = self.parse_chunk(chunk, extension, offset)
+        self.apply_passes(module)
+        try:
+            return self.output_resulting_program(module)
+        except DiagnosticException as error:  # a target of xDSL's that cannot say this module
+            raise TilecError(one_line(error)) from error

@@ -1,0 +1,28 @@
+"""``tilec passes``: what there is to put into a pipeline."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("passes", help="list the passes and their options")
+    parser.set_defaults(main=main)
+
+
+def main(_: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from tilec.passes import PASSES, summary
+    from tilec.spec import describe_options
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("pass", "options", "what it does"):
+        table.add_column(heading, overflow="fold")
+    for name, load in PASSES.items():
+        table.add_row(name, describe_options(load()), summary(load()))
+    # Piped into a file or another program, a line is as long as it has to be.
+    console = Console(highlight=False, markup=False)
+    console.print(table) if console.is_terminal else Console(width=200, highlight=False, markup=False).print(table)
+    return 0

@@ -1,0 +1,79 @@
+"""What the commands print beside their results: IR dumps, times, the summary of a kernel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilec.diagnostics import TilecError, did_you_mean
+from tilec.driver import Observer
+from tilec.spec import print_pass
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
+
+    from tilec.driver import Compiled, Emit
+
+_IMPLIED = ("threads", "lower")
+"""Passes that the driver runs by itself."""
+
+
+class Report(Observer):
+    """Dumps IR after passes, under a header that can be pasted into a pipeline, and keeps times."""
+
+    def __init__(self, after_all: bool = False, after: Sequence[str] = (), passes: Sequence[ModulePass] = ()) -> None:
+        known = dict.fromkeys((*(one.name for one in passes), *_IMPLIED))
+        for name in after:
+            if name not in known:
+                raise TilecError(f"no pass '{name}' runs here to print the IR after", hint=did_you_mean(name, known))
+        self._after_all = after_all
+        self._after = after
+        self._times: list[tuple[str, float]] = []
+
+    def pass_done(self, one: ModulePass, module: ModuleOp, seconds: float) -> None:
+        self._times.append((print_pass(one), seconds))
+        if self._after_all or one.name in self._after:
+            print(f"// -----// IR after {print_pass(one)} //----- //\n{module}\n", file=sys.stderr)
+
+    def stage_done(self, stage: str, seconds: float) -> None:
+        self._times.append((stage, seconds))
+
+    def print_times(self) -> None:
+        for what, seconds in (*self._times, ("total", sum(seconds for _, seconds in self._times))):
+            print(f"{seconds * 1e3:9.2f} ms  {what}", file=sys.stderr)
+
+
+def write_output(path: str, result: str | bytes) -> None:
+    """Write a result to a file, or to stdout for ``-``."""
+    data = result.encode("utf-8") if isinstance(result, str) else result
+    try:
+        if path == "-":
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        else:
+            Path(path).write_bytes(data)
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        where = "standard output" if path == "-" else path
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise TilecError(f"cannot write {where}: {reason}", hint="choose another place with -o") from error
+
+
+def print_summary(compiled: Compiled, emit: Emit) -> None:
+    """The resources of a kernel, to stderr; what ptxas knows too, if it is there."""
+    abi = compiled.abi
+    barriers = ", ".join(f"{b.name} x{b.stages} (count {b.count})" for b in abi.barriers)
+    rows = [
+        ("shared memory", f"{abi.smem_bytes} bytes"),
+        ("tensor memory", f"{abi.tmem_columns} columns"),
+        ("stages", str(abi.stages)),
+        ("barriers", barriers or "none"),
+    ]
+    print(f"{abi.name}: {abi.target}, {abi.threads} threads", file=sys.stderr)
+    for name, value in rows:
+        print(f"  {name:<14} {value}", file=sys.stderr)

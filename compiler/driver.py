@@ -1,0 +1,217 @@
+"""The one path from a tile program to what is asked for: passes, lowering, LLVM IR, PTX, machine code.
+
+The command line and the Python API both come through `compile_module`. Each stage after the passes runs when its result is
+first read, so that a PTX is never assembled by someone who only wants to read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnknownLoc
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+
+from tilec.backend.abi import KernelABI
+from tilec.backend.target import DEFAULT_TARGET, TARGETS, Target
+from tilec.context import make_context
+from tilec.diagnostics import InternalError, PassError, TilecError, did_you_mean, fail, location_of, one_line
+from tilec.dialects.tile import CopyOp, ForOp, KernelOp
+from tilec.passes import PASSES
+from tilec.spec import parse_pipeline, print_pass
+from tilec.verify import verify
+
+if TYPE_CHECKING:
+    from tilec.backend.ptxas import Assembled
+
+Emit = Literal["tile", "nvvm", "llvm", "ptx", "cubin"]
+_Result = TypeVar("_Result")
+
+
+class Observer:
+    """Is told of each step of a compilation. Override what you care for."""
+
+    def pass_done(self, one: ModulePass, module: ModuleOp, seconds: float) -> None:
+        """A pass has run, and left `module`."""
+
+    def stage_done(self, stage: str, seconds: float) -> None:
+        """A step after the passes has run."""
+
+
+def find_target(name: str) -> Target:
+    """The row of the target table."""
+    if name not in TARGETS:
+        raise TilecError(f"unknown target '{name}'", hint=did_you_mean(name, TARGETS))
+    return TARGETS[name]
+
+
+def compile_module(
+    module: ModuleOp,
+    *,
+    pipeline: str | Sequence[ModulePass] = "",
+    target: str | None = None,
+    emit: Emit = "ptx",
+    observer: Observer | None = None,
+) -> Compiled:
+    """Run `pipeline` on a copy of `module` and go as far as `emit`.
+
+    `target` goes before what the kernels' own ``target`` attribute says; where neither is there it is the default.
+    """
+    passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
+    context = make_context()
+    module = module.clone()
+    _set_target(module, target)
+    module_after: dict[str, ModuleOp] = {}
+    for one in passes:
+        run_pass(one, module, context, observer)
+        module_after[one.name] = module.clone()
+    compiled = Compiled(module, module_after, context, observer)
+    compiled.get(emit)
+    return compiled
+
+
+def run_pass(
+    one: ModulePass, module: ModuleOp, context: Context, observer: Observer | None = None, *, check: bool = True
+) -> None:
+    """Run one pass, and check what it leaves."""
+    start = perf_counter()
+    try:
+        one.apply(context, module)
+    except TilecError:
+        raise
+    except DiagnosticException as error:  # a pass of xDSL's, which knows no locations
+        raise PassError(f"pass {print_pass(one)}: {one_line(error)}") from error
+    seconds = perf_counter() - start
+    _inherit_locations(module)
+    if check:
+        try:
+            verify(module)
+        except TilecError as error:
+            fault = error.diagnostic
+            message = f"pass {print_pass(one)} left a module that does not verify: {fault.message}"
+            raise InternalError(message, fault.location) from error
+    if observer is not None:
+        observer.pass_done(one, module, seconds)
+
+
+class Compiled:
+    """What came out of the passes, and each later stage, computed once when it is first read."""
+
+    def __init__(
+        self, tile: ModuleOp, module_after: Mapping[str, ModuleOp], context: Context, observer: Observer | None
+    ) -> None:
+        self.tile = tile
+        """The module after all passes."""
+        self.module_after = module_after
+        """The module after each pass, by the name of the pass (the last one, where it ran twice)."""
+        self._context = context
+        self._observer = observer
+
+    @cached_property
+    def nvvm(self) -> ModuleOp:
+        """The lowered module."""
+        module = self.tile.clone()
+        kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+        # The plain schedule where a kernel is synchronous still: nobody asked for TMA, so that the threads copy.
+        plain = any(isinstance(op, CopyOp | ForOp) for kernel in kernels for op in kernel.walk())
+        for name in (*(["threads"] if plain else []), *(["lower"] if kernels else [])):
+            run_pass(PASSES[name]()(), module, self._context, self._observer)
+        return module
+
+    @cached_property
+    def abi(self) -> KernelABI:
+        """What a launch of the kernel needs to know; a module that becomes PTX has exactly one kernel."""
+        entries = [(op, abi) for op in self.nvvm.walk() if (abi := op.attributes.get("tile.abi")) is not None]
+        if not entries:
+            raise TilecError("there is no kernel in this module", location_of(self.tile), hint="write a tile.kernel")
+        if len(entries) > 1:
+            fail(entries[1][0], "a second kernel in one module", hint="give each kernel a file of its own")
+        abi = entries[0][1]
+        assert isinstance(abi, StringAttr)
+        return KernelABI.from_json(abi.data)
+
+    @property
+    def target(self) -> Target:
+        return TARGETS[self.abi.target]
+
+    @cached_property
+    def llvm(self) -> str:
+        """The LLVM IR."""
+        from tilec.backend.llvm_ir import to_llvm
+
+        target = self.target
+        return self._timed("llvm", lambda: to_llvm(self.nvvm, target))
+
+    @cached_property
+    def ptx(self) -> str:
+        from tilec.backend.ptx import emit_ptx
+
+        text = self.llvm
+        return self._timed("ptx", lambda: emit_ptx(text, self.target, abi=self.abi))
+
+    @cached_property
+    def resources(self) -> Assembled:
+        """What ptxas made of the PTX: registers, spills, memory and the machine code."""
+        from tilec.backend.ptxas import assemble
+
+        text = self.ptx
+        return self._timed("ptxas", lambda: assemble(text, self.target))
+
+    @property
+    def cubin(self) -> bytes:
+        return self.resources.cubin
+
+    def get(self, emit: Emit) -> ModuleOp | str | bytes:
+        """The result of one stage."""
+        match emit:
+            case "tile":
+                return self.tile
+            case "nvvm":
+                return self.nvvm
+            case "llvm":
+                return self.llvm
+            case "ptx":
+                return self.ptx
+            case "cubin":
+                return self.cubin
+
+    def _timed(self, stage: str, work: Callable[[], _Result]) -> _Result:
+        start = perf_counter()
+        result = work()
+        if self._observer is not None:
+            self._observer.stage_done(stage, perf_counter() - start)
+        return result
+
+
+def _set_target(module: ModuleOp, target: str | None) -> None:
+    if target is not None:
+        find_target(target)
+    for kernel in module.walk():
+        if not isinstance(kernel, KernelOp):
+            continue
+        written = kernel.attributes.get("target")
+        if target is not None or written is None:
+            kernel.attributes["target"] = StringAttr(target or DEFAULT_TARGET)
+        elif not isinstance(written, StringAttr) or written.data not in TARGETS:
+            name = written.data if isinstance(written, StringAttr) else str(written)
+            fail(kernel, f"unknown target '{name}'", did_you_mean(name, TARGETS))
+
+
+def _inherit_locations(root: Operation) -> None:
+    """Give each operation without a location that of its predecessor, or its parent's, for the line table of the PTX.
+
+    Our own passes set locations; xDSL's (canonicalize, say) make operations without one.
+    """
+    for region in root.regions:
+        for block in region.blocks:
+            last = root.location
+            for op in block.ops:
+                if isinstance(op.location, UnknownLoc):
+                    op.location = last
+                last = op.location
+                _inherit_locations(op)
