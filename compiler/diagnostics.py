@@ -13,11 +13,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
 from xdsl.utils.exceptions import PassFailedException
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ArrayAttr
     from xdsl.ir import Attribute, Operation, SSAValue
 
 Severity = Literal["error", "warning", "remark", "note"]
@@ -118,7 +119,7 @@ def location_of(item: Operation | SSAValue) -> SourceLocation | None:
 
 def resolve(location: Attribute | None) -> SourceLocation | None:
     """The first file position inside a location attribute."""
-    from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+    from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 
     match location:
         case FileLineColLoc():
@@ -128,7 +129,7 @@ def resolve(location: Attribute | None) -> SourceLocation | None:
         case CallSiteLoc():
             return resolve(location.callee) or resolve(location.caller)
         case FusedLoc():
-            parts: tuple[Attribute, ...] = location.locations.data if isinstance(location.locations, ArrayAttr) else ()
+            parts = cast("ArrayAttr[Attribute]", location.locations)
             return next((found for part in parts if (found := resolve(part)) is not None), None)
         case _:
             return None

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
-from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Data, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
@@ -166,7 +168,7 @@ class TileParser(Parser):
 
     def _parse_dialect_type_or_attribute_body(
         self, attr_name: str, is_type: bool, is_opaque: bool, starting_opaque_pos: Position | None
-    ) -> Attribute:
+    ) -> ParametrizedAttribute | Data[Any]:
         start = max(self.lexer.input.content.rfind(attr_name, 0, self.pos) - 1, 0)
         kind = "type" if is_type else "attribute"
         if "." in attr_name:
@@ -204,7 +206,6 @@ def _from_parse_error(error: ParseError) -> TilecError:
 
 
 def _location_of_span(span: Span[str] | Span[bytes]) -> SourceLocation:
-    content = span.input.content
     # An error at the end of the text points behind its last word, not at an empty line below.
-    start = min(span.start, len(content.rstrip()))
-    return SourceLocation(*Span(start, start, span.input).get_location())
+    start = min(span.start, len(span.input.content.rstrip()))
+    return SourceLocation(*replace(span, start=start).get_location())

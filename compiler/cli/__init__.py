@@ -41,15 +41,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     if arguments[:1] == [opt.NAME]:
-        # xDSL's driver has a parser of its own.
-        return opt.main(arguments[1:])
+        return opt.drive(arguments[1:])  # xDSL's driver has an argument parser of its own
     parser = argparse.ArgumentParser(
         prog="tilec", description="Compile tile programs to PTX.", epilog="tilec COMMAND --help tells more."
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in _COMMANDS:
-        command.add_parser(commands)
+        subparser = commands.add_parser(command.NAME, help=command.SUMMARY)
+        command.add_arguments(subparser)
+        subparser.set_defaults(main=command.main)
     parsed = parser.parse_args(arguments)
     return parsed.main(parsed)
 

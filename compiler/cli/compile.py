@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tilec.driver import Emit
 
+
+NAME = "compile"
+SUMMARY = "compile a file to PTX (or IR, or a cubin)"
 _ENDINGS: dict[Emit, str] = {"tile": ".tile", "nvvm": ".mlir", "llvm": ".ll", "ptx": ".ptx", "cubin": ".cubin"}
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("compile", help="compile a file to PTX (or IR, or a cubin)")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a file of tile code")
     parser.add_argument(
         "--pipeline", default="", metavar="SPEC", help="passes to run, for example 'tma,pipeline(2),persistent'"
@@ -28,7 +30,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--print-ir-after", action="append", default=[], metavar="PASS", help="print the IR after this pass to stderr"
     )
     parser.add_argument("--time-passes", action="store_true", help="print the time that each step took to stderr")
-    parser.set_defaults(main=main)
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -6,19 +6,27 @@ import argparse
 from collections.abc import Sequence
 
 NAME = "opt"
+SUMMARY = "run passes one by one, with all of xDSL's switches"
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    commands.add_parser(NAME, add_help=False, help="run passes one by one, with all of xDSL's switches")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """xDSL's driver reads its own."""
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(_: argparse.Namespace) -> int:
+    """Only reached by ``tilec opt`` behind another argument."""
+    return drive(())
+
+
+def drive(arguments: Sequence[str]) -> int:
     from xdsl.utils.exceptions import ArgSpecParseError
 
     from tilec.cli.opt_driver import OptMain
     from tilec.diagnostics import TilecError, one_line
 
     try:
-        return OptMain("Run passes over tile code, one by one.", arguments).run()
+        driver = OptMain("Run passes over tile code, one by one.", arguments)
+        driver.run()
+        return driver.exit_code
     except ArgSpecParseError as error:  # from --target; no Exception, by its class
         raise TilecError(one_line(error)) from error

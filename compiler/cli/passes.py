@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+NAME = "passes"
+SUMMARY = "list the passes and their options"
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("passes", help="list the passes and their options")
-    parser.set_defaults(main=main)
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """There are none."""
 
 
 def main(_: argparse.Namespace) -> int:

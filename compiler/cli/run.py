@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+NAME = "run"
+SUMMARY = "run a kernel on random inputs and check its numbers"
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("run", help="run a kernel on random inputs and check its numbers")
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a file of tile code")
-    parser.set_defaults(main=main)
 
 
 def main(arguments: argparse.Namespace) -> int:
