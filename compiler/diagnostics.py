@@ -155,14 +155,15 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split()) or type(message).__name__
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+_LISTED = 16
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """What to do about an unknown `word`: the name that was probably meant, and all that there are if they are few."""
     names = list(known)
-    close = get_close_matches(word, names, n=1)
-    if not close:
-        return f"known: {', '.join(names)}"
-    meant = f"did you mean '{close[0]}'?"
-    return meant if len(names) > 16 else f"{meant} known: {', '.join(names)}"
+    meant = [f"did you mean '{name}'?" for name in get_close_matches(word, names, n=1)]
+    all_of_them = [f"known: {', '.join(names)}"] if len(names) <= _LISTED else []
+    return " ".join(meant + all_of_them) or None
 
 
 _collected: ContextVar[list[Diagnostic] | None] = ContextVar("_collected", default=None)

@@ -39,7 +39,11 @@ class _Verifier:
                 for nested in block.ops:
                     self.check(nested)
                     self.passed.add(nested)
-                if block.first_op is None and not region.blocks[1:] and not op.has_trait(NoTerminator):
+                if (
+                    block.first_op is None
+                    and region.last_block is region.first_block
+                    and not op.has_trait(NoTerminator)
+                ):
                     raise TilecError(f"{op.name} has an empty block where a terminator is due", location_of(op))
             self.inside.pop(region, None)
         try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from io import BytesIO
+from itertools import accumulate
 from typing import IO, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
@@ -20,6 +22,8 @@ from tilec.driver import run_pass
 from tilec.passes import PASSES
 from tilec.source import decode, parse_text, read_bytes
 from tilec.spec import parse_pipeline
+
+_SPLIT = re.compile(rb"^// -----[ \t]*\r?$", re.MULTILINE)
 
 
 class OptMain(xDSLOptMain):
@@ -57,6 +61,13 @@ class OptMain(xDSLOptMain):
         # One format, whatever the file's ending: xDSL refuses those that it does not know.
         return BytesIO(read_bytes(self.args.input_file) if self.args.input_file else sys.stdin.buffer.read()), "mlir"
 
+    def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
+        stream, extension = self.get_input_stream()
+        # A line of its own, as for mlir-opt; xDSL also splits in the middle of a line, such as the header of an IR dump.
+        chunks = _SPLIT.split(stream.read()) if self.args.split_input_file else [stream.read()]
+        offsets = accumulate((chunk.count(b"\n") for chunk in chunks), initial=0)
+        return [(BytesIO(chunk), offset) for chunk, offset in zip(chunks, offsets, strict=False)], extension
+
     def parse_chunk(self, chunk: IO[bytes], file_extension: str, start_offset: int = 0) -> ModuleOp:
         # Blank lines stand for the chunks before, so that locations are those of the file.
         return parse_text(
@@ -71,7 +82,7 @@ class OptMain(xDSLOptMain):
         for one in self.pipeline.passes:
             run_pass(one, prog, self.ctx, self.report, check=not self.args.disable_verify)
             if self.args.print_between_passes and one is not self.pipeline.passes[-1]:
-                print(f"IR after {one.name}:\n{prog}\n\n\n")
+                print(f"IR after {one.name}:\n{prog!s}\n\n\n")
 
     def run(self) -> None:
         """Process all chunks; `exit_code` is 1 if a diagnostic that was expected did not come, or one came unexpected."""

@@ -36,7 +36,7 @@ class Report(Observer):
     def pass_done(self, one: ModulePass, module: ModuleOp, seconds: float) -> None:
         self._times.append((print_pass(one), seconds))
         if self._after_all or one.name in self._after:
-            print(f"// -----// IR after {print_pass(one)} //----- //\n{module}\n", file=sys.stderr)
+            print(f"// -----// IR after {print_pass(one)} //----- //\n{module!s}\n", file=sys.stderr)
 
     def stage_done(self, stage: str, seconds: float) -> None:
         self._times.append((stage, seconds))
