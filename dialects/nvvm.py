@@ -615,17 +615,26 @@ class CpAsyncBulkWaitGroupOp(IRDLOperation):
 
 @irdl_op_definition
 class PrefetchOp(IRDLOperation):
-    """``prefetch.tensormap`` (9.7.9.15): fetch the descriptor behind the generic pointer into the constant cache."""
+    """``prefetch{.param}.tensormap`` (9.7.9.15): bring a tensor map near before its first use.
+
+    `in_param_space` says that the generic pointer is that of a kernel parameter.
+    """
 
     name = "nvvm.prefetch"
 
     addr = operand_def(PTR)
     tensormap = opt_prop_def(UnitAttr)
-    assembly_format = "(`tensormap` $tensormap^ `,`)? $addr attr-dict `:` type($addr)"
+    in_param_space = opt_prop_def(UnitAttr)
+    assembly_format = (
+        "(`tensormap` $tensormap^)? (`in_param_space` $in_param_space^)? `,` $addr attr-dict `:` type($addr)"
+    )
     traits = _FIXED
 
-    def __init__(self, addr: SSAValue):
-        super().__init__(operands=[addr], properties={"tensormap": UnitAttr()})
+    def __init__(self, addr: SSAValue, *, in_param_space: bool = False):
+        super().__init__(
+            operands=[addr],
+            properties={"tensormap": UnitAttr(), "in_param_space": UnitAttr() if in_param_space else None},
+        )
 
     def verify_(self) -> None:
         if self.tensormap is None:
@@ -1078,7 +1087,7 @@ UPSTREAM: dict[str, Upstream] = {
     ),
     "nvvm.cp.async.bulk.commit.group": Upstream("nvvm.cp.async.bulk.commit.group"),
     "nvvm.cp.async.bulk.wait_group": Upstream("nvvm.cp.async.bulk.wait_group 1 {read}"),
-    "nvvm.prefetch": Upstream("nvvm.prefetch tensormap, %ptr : !llvm.ptr"),
+    "nvvm.prefetch": Upstream("nvvm.prefetch tensormap in_param_space, %ptr : !llvm.ptr"),
     "nvvm.stmatrix": Upstream(
         "nvvm.stmatrix %smem, %i32, %i32 {layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>,"
         " eltType = #nvvm.ld_st_matrix_elt_type<b16>} : !llvm.ptr<3>, i32, i32"
