@@ -1,0 +1,258 @@
+"""PTX to cubin with NVIDIA's offline assembler, and every way in which that can fail as one readable error."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+
+from tilec.backend.target import Target
+from tilec.diagnostics import SourceLocation, TilecError
+
+ENVIRONMENT_VARIABLE = "TILEC_PTXAS"
+_WHEELS = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu13", "nvidia-cuda-nvcc-cu12")
+_IN_NAMESPACE = ("cu13/bin/ptxas", "cuda_nvcc/bin/ptxas")
+
+PTX_OF_RELEASE: dict[tuple[int, int], int] = {
+    (12, 0): 80,
+    (12, 1): 81,
+    (12, 2): 82,
+    (12, 3): 83,
+    (12, 4): 84,
+    (12, 5): 85,
+    (12, 6): 85,
+    (12, 7): 86,
+    (12, 8): 87,
+    (12, 9): 88,
+    (13, 0): 90,
+    (13, 1): 91,
+}
+"""Highest ``.version`` (times ten) that the assembler of a CUDA release reads (PTX ISA, release notes)."""
+
+
+class PtxasError(TilecError):
+    """The assembler is missing, too old, broken, or rejects what it was given."""
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A cubin and what the assembler says of it: registers per thread; spills, stack and static `smem` in bytes.
+
+    Of a module with several kernels, the largest of each.
+    """
+
+    cubin: bytes
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    smem: int
+    log: str
+
+
+@dataclass(frozen=True)
+class Ptxas:
+    """An assembler: where it is, its CUDA release, and the highest PTX version (times ten) that it reads."""
+
+    path: str
+    release: tuple[int, int]
+    ptx_version: int
+
+
+def find_ptxas() -> str | None:
+    """Path of the assembler: ``$TILEC_PTXAS``, else the nvidia-cuda-nvcc wheel's, else the first on ``PATH``."""
+    return os.environ.get(ENVIRONMENT_VARIABLE) or _in_wheel() or shutil.which("ptxas")
+
+
+@cache
+def _in_wheel() -> str | None:
+    for name in _WHEELS:
+        try:
+            files = metadata.files(name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        for file in files:
+            if file.parts[-2:] == ("bin", "ptxas") and (path := Path(str(file.locate()))).is_file():
+                return str(path)
+    spec = util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+        for tail in _IN_NAMESPACE:
+            if (path := Path(root, tail)).is_file():
+                return str(path)
+    return None
+
+
+def probe_ptxas(*, timeout: float = 60.0) -> Ptxas:
+    """The assembler that `assemble` would use, asked for its version; `timeout` in seconds."""
+    path = find_ptxas()
+    if path is None:
+        raise PtxasError(
+            f"no ptxas: ${ENVIRONMENT_VARIABLE} is not set, the wheel nvidia-cuda-nvcc is not installed, and PATH has none",
+            hint="pip install 'tilec[ptxas]', or emit PTX and let the driver assemble it",
+        )
+    try:
+        stat = os.stat(path)
+    except OSError as error:
+        raise PtxasError(f"ptxas at {path} cannot be used: {error.strerror}", hint=_origin()) from error
+    return _probe(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino), timeout)
+
+
+@cache
+def _probe(path: str, _identity: tuple[int, ...], timeout: float) -> Ptxas:
+    """Cached by the file's identity, so that a replaced assembler is asked again."""
+    ran = _run([path, "--version"], timeout)
+    found = re.search(r"\brelease (\d+)\.(\d+)", ran.output)
+    if ran.failure is not None or found is None:
+        raise PtxasError(
+            f"ptxas at {path} does not tell its version: {ran.failure or 'no release in its output'}\n{ran.report()}",
+            hint=_origin(),
+        )
+    release = int(found[1]), int(found[2])
+    known = [version for r, version in PTX_OF_RELEASE.items() if r <= release]
+    if not known:
+        raise PtxasError(
+            f"ptxas at {path} is of CUDA {_dotted(release)}; 12.0 is the oldest that is known", hint=_origin()
+        )
+    return Ptxas(path, release, max(known))
+
+
+def assemble(
+    ptx: str, target: Target, *, timeout: float = 60.0, kernel_location: SourceLocation | None = None
+) -> Assembled:
+    """Assemble `ptx` for `target` within `timeout` seconds; errors point at `kernel_location`.
+
+    Notes of the families C75xx and C76xx are errors: with them the assembler says that it serialises wgmma, waits where we
+    did not, or drops setmaxnreg, and what it then makes is slow or wrong.
+    """
+    tool = probe_ptxas(timeout=timeout)
+    needed = max(target.ptx_version, _version_of(ptx))
+    if tool.ptx_version < needed:
+        release = min(release for release, version in PTX_OF_RELEASE.items() if version >= needed)
+        raise PtxasError(
+            f"ptxas at {tool.path} is of CUDA {_dotted(tool.release)} and reads PTX up to {_ptx(tool.ptx_version)};"
+            f" {target.name} needs PTX {_ptx(needed)}, that is CUDA {_dotted(release)} or later",
+            kernel_location,
+            _origin(),
+        )
+    with tempfile.TemporaryDirectory(prefix="tilec-") as folder:
+        source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx, encoding="utf-8")
+        ran = _run([tool.path, f"-arch={target.name}", "-v", "-o", str(cubin), str(source)], timeout)
+        failure = ran.failure
+        if failure is None and (complaints := re.findall(r".*\(C7[56]\d\d\).*", ran.output)):
+            failure = "it would change the program: " + complaints[0].strip()
+        if failure is None and not cubin.is_file():
+            failure = "it wrote no cubin"
+        if failure is not None:
+            raise PtxasError(
+                f"ptxas failed on a kernel for {target.name}: {failure}\n{ran.report()}\nPTX saved as {_keep(ptx)}",
+                kernel_location,
+            )
+        return _read(cubin.read_bytes(), ran.output)
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """A finished command. `failure` says in words how it ended, unless well."""
+
+    command: list[str]
+    output: str
+    failure: str | None
+
+    def report(self) -> str:
+        text = self.output.strip()
+        return f"command: {shlex.join(self.command)}\noutput: {text or '(none)'}"
+
+
+def _run(command: list[str], timeout: float) -> _Ran:
+    try:
+        # In a session of its own, so that whatever the tool starts dies with it.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        return _Ran(command, "", f"it does not start: {error.strerror}")
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        _kill_group(process)
+        output, _ = process.communicate()
+        return _Ran(command, output, f"no answer within {timeout:g} s, killed")
+    except BaseException:
+        _kill_group(process)
+        process.wait()
+        raise
+    return _Ran(command, output, _failure(process.returncode))
+
+
+def _kill_group(process: subprocess.Popen[str]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        process.kill()
+
+
+def _failure(status: int) -> str | None:
+    if status == 0:
+        return None
+    if status > 0:
+        return f"exit status {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+def _read(cubin: bytes, log: str) -> Assembled:
+    def largest(pattern: str) -> int:
+        return max((int(number) for number in re.findall(pattern, log)), default=0)
+
+    return Assembled(
+        cubin=cubin,
+        registers=largest(r"Used (\d+) registers"),
+        spill_stores=largest(r"(\d+) bytes spill stores"),
+        spill_loads=largest(r"(\d+) bytes spill loads"),
+        stack=largest(r"(\d+) bytes stack frame"),
+        smem=largest(r"(\d+) bytes smem"),
+        log=log,
+    )
+
+
+def _keep(ptx: str) -> str:
+    """Save the PTX where it outlives the process, for a bug report."""
+    handle, path = tempfile.mkstemp(prefix="tilec-", suffix=".ptx")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(ptx)
+    return path
+
+
+def _version_of(ptx: str) -> int:
+    found = re.search(r"^\s*\.version\s+(\d+)\.(\d+)", ptx, re.MULTILINE)
+    return 0 if found is None else int(found[1]) * 10 + int(found[2])
+
+
+def _origin() -> str | None:
+    path = os.environ.get(ENVIRONMENT_VARIABLE)
+    return f"${ENVIRONMENT_VARIABLE} names this assembler" if path else f"${ENVIRONMENT_VARIABLE} can name another one"
+
+
+def _dotted(release: tuple[int, int]) -> str:
+    return f"{release[0]}.{release[1]}"
+
+
+def _ptx(version: int) -> str:
+    return f"{version // 10}.{version % 10}"
