@@ -152,8 +152,10 @@ def assemble(
         if failure is None and not cubin.is_file():
             failure = "it wrote no cubin"
         if failure is not None:
+            saved = _keep(ptx)
+            report = ran.report().replace(str(source), saved)
             raise PtxasError(
-                f"ptxas failed on a kernel for {target.name}: {failure}\n{ran.report()}\nPTX saved as {_keep(ptx)}",
+                f"ptxas failed on a kernel for {target.name}: {failure}\n{report}\nPTX saved as {saved}",
                 kernel_location,
             )
         return _read(cubin.read_bytes(), ran.output)
@@ -190,7 +192,10 @@ def _run(command: list[str], timeout: float) -> _Ran:
         output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         _kill_group(process)
-        output, _ = process.communicate()
+        try:
+            output, _ = process.communicate(timeout=1)
+        except subprocess.TimeoutExpired:  # a descendant that left the group holds the pipe
+            output = ""
         return _Ran(command, output, f"no answer within {timeout:g} s, killed")
     except BaseException:
         _kill_group(process)
@@ -245,9 +250,9 @@ def _version_of(ptx: str) -> int:
     return 0 if found is None else int(found[1]) * 10 + int(found[2])
 
 
-def _origin() -> str | None:
-    path = os.environ.get(ENVIRONMENT_VARIABLE)
-    return f"${ENVIRONMENT_VARIABLE} names this assembler" if path else f"${ENVIRONMENT_VARIABLE} can name another one"
+def _origin() -> str:
+    named = "names this assembler" if os.environ.get(ENVIRONMENT_VARIABLE) else "can name another one"
+    return f"${ENVIRONMENT_VARIABLE} {named}"
 
 
 def _dotted(release: tuple[int, int]) -> str:
