@@ -1,1 +1,48 @@
-"""tilec: a compiler for tile programs."""
+"""tilec: a compiler for tile programs.
+
+`compile` makes a `Kernel` from tile code, `jit` from a Python function written with `tile`. All of it is imported at its
+first use, so that ``import tilec`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilec.diagnostics import TilecError
+    from tilec.frontend import tile
+    from tilec.frontend.jit import JitFunction, jit
+    from tilec.frontend.tile import constexpr
+    from tilec.kernel import Kernel, compile
+
+    __version__: str
+
+__all__ = ["JitFunction", "Kernel", "TilecError", "__version__", "compile", "constexpr", "jit", "tile"]
+
+_HOMES = {
+    "JitFunction": "tilec.frontend.jit",
+    "Kernel": "tilec.kernel",
+    "TilecError": "tilec.diagnostics",
+    "compile": "tilec.kernel",
+    "constexpr": "tilec.frontend.tile",
+    "jit": "tilec.frontend.jit",
+}
+
+
+def __getattr__(name: str) -> object:
+    value: object
+    if name == "tile":
+        value = import_module("tilec.frontend.tile")
+    elif name == "__version__":
+        value = import_module("importlib.metadata").version("tilec")
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'tilec' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

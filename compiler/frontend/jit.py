@@ -1,0 +1,242 @@
+"""`tilec.jit`: a kernel written as a Python function, compiled at its first call and launched like a function.
+
+This module is light: the dialects and the compiler are imported when a kernel is first called.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast, overload
+
+from tilec.diagnostics import TilecError, did_you_mean
+
+if TYPE_CHECKING:
+    from tilec.backend.runtime.driver import Driver
+    from tilec.frontend.function import Function
+    from tilec.frontend.lower import Lowered
+    from tilec.kernel import Kernel
+
+_NUMPY_DTYPES = {"float16": "f16", "float32": "f32", "bfloat16": "bf16"}
+_TORCH_DTYPES = {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}
+
+
+@overload
+def jit(function: Callable[..., Any], /) -> JitFunction: ...
+@overload
+def jit(
+    *, pipeline: str = "", target: str | None = None, driver: Driver | None = None
+) -> Callable[[Callable[..., Any]], JitFunction]: ...
+def jit(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    pipeline: str = "",
+    target: str | None = None,
+    driver: Driver | None = None,
+) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
+    """Make a kernel of a function written with `tilec.tile`; as ``tilec.jit(f)``, ``@tilec.jit`` or ``@tilec.jit(...)``.
+
+    `pipeline` is as on the command line (``"tma,pipeline(2),persistent"``); the program never depends on it. Without
+    `target` the GPU of the tensors decides. `driver` takes the place of the CUDA driver, for tests.
+    """
+    if function is not None:
+        return JitFunction(function, pipeline, target, driver)
+    return lambda f: JitFunction(f, pipeline, target, driver)
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What one set of element types and compile-time integers makes of the function."""
+
+    lowered: Lowered
+    kernel: Kernel
+
+
+class JitFunction:
+    """A kernel function. Threads may share it."""
+
+    def __init__(
+        self, function: Callable[..., Any], pipeline: str = "", target: str | None = None, driver: Driver | None = None
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._callable = function
+        self._pipeline = pipeline
+        self._target = target
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._programs: dict[tuple[object, ...], _Program] = {}
+
+    def __call__(
+        self, *inputs: Any, out: Any = None, stream: object = None, max_ctas: int | None = None, **constants: int
+    ) -> Any:
+        """Launch, and return the outputs that the function returns.
+
+        `inputs`: one tensor for each view among the parameters. On a GPU the outputs are new torch tensors, or those given
+        as `out` (a tuple where there are several); `stream` and `max_ctas` are as for `tilec.Kernel`. With NumPy arrays the
+        program's meaning is executed instead. `constants` are values of the parameters annotated `tilec.constexpr`.
+
+        Raises TilecError for what the kernel cannot take, and, at the Python line, for what is wrong in the function.
+        """
+        program = self._program(inputs, constants)
+        lowered = program.lowered
+        if inputs and all(_is_numpy(a) for a in inputs):
+            from tilec.backend import reference
+
+            outputs = self._outputs(lowered, inputs, out, lambda shape, dtype: _numpy_empty(shape, dtype, inputs))
+            reference.run(lowered.module, [*inputs, *outputs])
+        else:
+            outputs = self._outputs(
+                lowered, inputs, out, lambda shape, dtype: _torch_empty(shape, dtype, inputs, stream)
+            )
+            program.kernel(*inputs, *outputs, stream=stream, max_ctas=max_ctas)
+        returned = tuple(outputs[i] for i in lowered.returned)
+        return returned if lowered.returns_tuple else returned[0]
+
+    def kernel(self, *inputs: Any, **constants: int) -> Kernel:
+        """The kernel for these inputs: tensors, or names of element types ("f16")."""
+        return self._program(inputs, constants).kernel
+
+    def ir(self, *inputs: Any, **constants: int) -> str:
+        """The tile code (L0) of the function for these inputs: tensors, or names of element types ("f16")."""
+        return str(self._program(inputs, constants).lowered.module)
+
+    @functools.cached_property
+    def _function(self) -> Function:
+        from tilec.frontend.function import Function
+
+        return Function.read(self._callable)
+
+    @functools.cached_property
+    def _parameters(self) -> tuple[tuple[str, ...], dict[str, int | None]]:
+        from tilec.frontend.lower import parameters
+
+        return parameters(self._function)
+
+    def _program(self, inputs: Sequence[Any], constants: Mapping[str, int]) -> _Program:
+        views, defaults = self._parameters
+        name = self._function.tree.name
+        if len(inputs) != len(views):
+            raise TilecError(f"{name} takes {len(views)} tensors ({', '.join(views)}), not {len(inputs)}")
+        dtypes = tuple(_dtype(n, a) for n, a in zip(views, inputs, strict=True))
+        values = self._constants(name, defaults, constants)
+        # The integers around the function are part of it: a changed one gives another kernel.
+        key = (dtypes, values, self._function.integers())
+        program = self._programs.get(key)
+        if program is None:
+            with self._lock:
+                if key not in self._programs:
+                    self._programs[key] = self._compile(dtypes, dict(values))
+                program = self._programs[key]
+        return program
+
+    def _constants(
+        self, name: str, defaults: Mapping[str, int | None], given: Mapping[str, int]
+    ) -> tuple[tuple[str, int], ...]:
+        for key, value in given.items():
+            if key not in defaults:
+                hint = did_you_mean(key, defaults) if defaults else f"annotate it: {key}: tilec.constexpr"
+                raise TilecError(f"{name} has no compile-time integer '{key}'", hint=hint)
+            if not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TilecError(f"{key} of {name} is an integer, not a {type(value).__name__}")
+        values = {**defaults, **given}
+        missing = [key for key, value in values.items() if value is None]
+        if missing:
+            raise TilecError(f"{name} needs a value for {', '.join(missing)}", hint=f"pass {missing[0]}=...")
+        return tuple((key, value) for key, value in values.items() if value is not None)
+
+    def _compile(self, dtypes: Sequence[str], constants: Mapping[str, int]) -> _Program:
+        from tilec.frontend.lower import lower
+        from tilec.kernel import Kernel
+
+        lowered = lower(self._function, dtypes, constants)
+        kernel = Kernel(lowered.module, pipeline=self._pipeline, target=self._target, driver=self._driver)
+        return _Program(lowered, kernel)
+
+    def _outputs(
+        self, lowered: Lowered, inputs: Sequence[Any], out: Any, make: Callable[[tuple[int, ...], str], Any]
+    ) -> tuple[Any, ...]:
+        if out is not None:
+            given = cast("tuple[Any, ...]", out if isinstance(out, tuple) else (out,))
+            if len(given) != len(lowered.outputs):
+                names = ", ".join(o.name for o in lowered.outputs)
+                raise TilecError(
+                    f"{self._function.tree.name} has {len(lowered.outputs)} outputs ({names}), not {len(given)}"
+                )
+            return given
+        extents = _extents(lowered, self._parameters[0], inputs)
+        return tuple(
+            make(tuple(d if isinstance(d, int) else extents[d] for d in output.dims if d is not None), output.dtype)
+            for output in lowered.outputs
+        )
+
+
+def _extents(lowered: Lowered, names: Sequence[str], inputs: Sequence[Any]) -> dict[str, int]:
+    """The extent of each symbol, from the first input that has it; the launch checks that they agree."""
+    from tilec.dialects.tile import KernelOp
+
+    kernel = lowered.module.body.block.first_op
+    assert isinstance(kernel, KernelOp)
+    extents: dict[str, int] = {}
+    for name, view, tensor in zip(names, kernel.views, inputs, strict=False):
+        if len(tensor.shape) != view.rank:
+            raise TilecError(f"argument {name} has {len(tensor.shape)} dimensions; the kernel takes {view.rank}")
+        for dim, extent in zip(view.dims, tensor.shape, strict=True):
+            if isinstance(dim, str):
+                extents.setdefault(dim, int(extent))
+    return extents
+
+
+def _is_numpy(value: Any) -> bool:
+    numpy = _imported("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _imported(module: str) -> Any:
+    """A module that somebody has imported already, or None."""
+    return sys.modules.get(module)
+
+
+def _dtype(name: str, value: Any) -> str:
+    """The element type of an input, by name; names stand for themselves."""
+    if isinstance(value, str):
+        return value
+    if _is_numpy(value):
+        name_of_dtype: str = value.dtype.name
+        return _NUMPY_DTYPES.get(name_of_dtype, name_of_dtype)
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        raise TilecError(f"argument {name} is a {type(value).__name__}, not a tensor")
+    plain = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
+    return _NUMPY_DTYPES.get(plain, plain)
+
+
+def _numpy_empty(shape: tuple[int, ...], dtype: str, inputs: Sequence[Any]) -> Any:
+    import numpy
+
+    # NumPy has no bfloat16 of its own: that of the inputs is taken.
+    like = next((a.dtype for a in inputs if _NUMPY_DTYPES.get(a.dtype.name) == dtype), None)
+    if like is None and dtype == "bf16":
+        raise TilecError(
+            "NumPy has no bfloat16 to make the output of", hint="pass out=, an array of ml_dtypes.bfloat16"
+        )
+    return numpy.empty(shape, _TORCH_DTYPES[dtype] if like is None else like)
+
+
+def _torch_empty(shape: tuple[int, ...], dtype: str, inputs: Sequence[Any], stream: object) -> Any:
+    torch = _imported("torch")
+    like = [] if torch is None else [a for a in inputs if isinstance(a, torch.Tensor)]
+    if not like:
+        raise TilecError("outputs are made for torch tensors only", hint="pass the outputs as out=")
+    device: Any = like[0].device
+    with contextlib.ExitStack() as stack:
+        if stream is not None and like[0].is_cuda:
+            # Memory belongs to the stream that it is allocated on: it must be the one that the kernel writes it in.
+            from tilec.kernel import stream_handle
+
+            stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(stream_handle(stream), device=device)))
+        return torch.empty(shape, dtype=getattr(torch, _TORCH_DTYPES[dtype]), device=device)

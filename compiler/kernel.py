@@ -1,0 +1,302 @@
+"""A compiled kernel: tensors in, launch out.
+
+A tile program is compiled once for each *class of facts* of its arguments (fastest dimension, alignment, tail of the rows)
+and each target, and loaded once on each device. A call picks the variant, encodes tensor maps and launches; what a call
+needs is remembered by all that it depends on, so that the second call with the same tensors goes straight to the driver.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument
+from xdsl.rewriter import Rewriter
+
+from tilec.backend.runtime.arguments import Argument, Facts, Placement, check_symbols, imported, place, read
+from tilec.backend.runtime.driver import Driver, cuda_driver
+from tilec.backend.runtime.launch import Loaded, ParameterBlock, Plan, count_ctas, load, parameter_values, target_of
+from tilec.backend.runtime.tensor_map import MapCache, MapFields, fix_small_tensor
+from tilec.backend.target import DEFAULT_TARGET
+from tilec.diagnostics import TilecError, fail, location_of
+from tilec.dialects.tile import CopyAsyncOp, KernelOp, ViewType
+from tilec.driver import Compiled, compile_module, find_target
+from tilec.source import parse_file, parse_text
+from tilec.spec import parse_pipeline
+
+_compile_lock = threading.Lock()
+"""Code generation is one at a time in a process: LLVM's global context is shared by all kernels."""
+_MAX_PLANS = 1024
+
+
+def compile(
+    source: str | Path | ModuleOp, *, pipeline: str = "", target: str | None = None, driver: Driver | None = None
+) -> Kernel:
+    """A kernel from the path of a ``.tile`` file, from the text of one, or from a module.
+
+    `pipeline` is as on the command line (``"tma,pipeline(2),persistent"``). Without `target` the GPU of the tensors decides.
+    `driver` takes the place of the CUDA driver, for tests. Raises TilecError for all that is wrong with the arguments; what
+    the passes refuse is raised when a variant is compiled: by the first call, or by `Kernel.compiled`.
+    """
+    match source:
+        case ModuleOp():
+            module = source
+        case str() if "\n" in source or "{" in source:
+            module = parse_text(source)
+        case _:
+            module = parse_file(source)
+    return Kernel(module, pipeline=pipeline, target=target, driver=driver)
+
+
+class Kernel:
+    """One kernel, callable with one tensor for each of its views, outputs included.
+
+    Threads may share it.
+    """
+
+    def __init__(
+        self, module: ModuleOp, *, pipeline: str = "", target: str | None = None, driver: Driver | None = None
+    ) -> None:
+        self.module = module
+        """The program as given."""
+        self._passes = parse_pipeline(pipeline)
+        kernel = _only_kernel(module)
+        self.name = kernel.sym_name.data
+        written = kernel.attributes.get("target")
+        self._target: str | None = target or getattr(written, "data", None)
+        if self._target is not None:
+            find_target(self._target)
+        self._views = kernel.views
+        arguments = kernel.body.block.args
+        self._names = tuple(a.name_hint or f"number {i}" for i, a in enumerate(arguments))
+        # Copies that name their engine rely on the facts that the types declare: no other class may stand in for them.
+        self._by_hand = any(isinstance(op, CopyAsyncOp) for op in kernel.walk())
+        self._given_driver = driver
+        self._load_lock = threading.Lock()
+        self._variants: dict[tuple[str, tuple[Facts, ...]], Compiled] = {}
+        self._loaded: dict[tuple[int, tuple[Facts, ...]], Loaded] = {}
+        self._plans: dict[tuple[tuple[Argument, ...], int | None], Plan] = {}
+        self._maps = MapCache(self._encode)
+
+    def __call__(self, *tensors: object, stream: object = None, max_ctas: int | None = None) -> None:
+        """Launch on the device of the tensors; outputs are written in place. Returns before the kernel has run.
+
+        `tensors`: one for each view, in the order of the kernel's arguments. `stream`: a stream of torch, numba-cuda or
+        cuda.core, or its handle; by default torch's current stream of that device (without torch tensors: the stream
+        that the arrays name, else the default stream). `max_ctas` bounds the grid of a persistent kernel in place of what
+        the device holds at a time. With no element to compute nothing is launched.
+
+        Raises TilecError for tensors that the kernel cannot take, or when the driver refuses the launch.
+        """
+        driver = self._driver
+        if len(tensors) != len(self._names):
+            raise TilecError(
+                f"kernel {self.name} takes {len(self._names)} tensors ({', '.join(self._names)}), not {len(tensors)}"
+            )
+        arguments = tuple(read(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True))
+        plan = self._plans.get((arguments, max_ctas))
+        if plan is None:
+            plan = self._prepare(arguments, max_ctas)
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            self._plans[arguments, max_ctas] = plan
+        producers = {a.producer for a in arguments if a.producer is not None}
+        chosen = _current_stream(tensors, plan.kernel.device, producers) if stream is None else stream_handle(stream)
+        plan.launch(driver, chosen, tuple(producers))
+
+    def compiled(self, *tensors: object, target: str | None = None) -> Compiled:
+        """What was or will be compiled for tensors like these; without tensors, for the classes that the types declare.
+
+        `target` is only needed where neither the kernel nor a GPU says it.
+        """
+        if not tensors:
+            return self._variant(target or self._target or DEFAULT_TARGET, tuple(_declared(v) for v in self._views))
+        driver = self._driver
+        arguments = tuple(read(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True))
+        self._check(arguments)
+        device = self._device(arguments)
+        facts = tuple(p.facts for p in self._place(arguments))
+        return self._variant(target_of(driver, device, target or self._target), facts)
+
+    @property
+    def _driver(self) -> Driver:
+        return self._given_driver or cuda_driver()
+
+    def _encode(self, fields: MapFields) -> bytes:
+        return fix_small_tensor(self._driver.encode(fields), fields, self._driver.version())
+
+    def _prepare(self, arguments: tuple[Argument, ...], max_ctas: int | None) -> Plan:
+        driver = self._driver
+        self._check(arguments)
+        device = self._device(arguments)
+        placements = self._place(arguments)
+        facts = tuple(p.facts for p in placements)
+        target = target_of(driver, device, self._target)
+        with driver.current(device):
+            loaded = self._load(target, device, facts)
+            abi = loaded.abi
+            _check_outputs(self._names, abi.outputs, arguments, placements)
+            shape = () if abi.grid is None else arguments[abi.grid.view].shape
+            ctas = count_ctas(abi.grid, shape, loaded.resident, max_ctas)
+            values = parameter_values(abi, device, arguments, placements, self._maps) if ctas else []
+            return Plan(loaded, ctas, ParameterBlock(values))
+
+    def _load(self, target: str, device: int, facts: tuple[Facts, ...]) -> Loaded:
+        """The variant for `facts` on `device`, whose context is current."""
+        loaded = self._loaded.get((device, facts))
+        if loaded is None:
+            compiled = self._variant(target, facts)
+            with self._load_lock:
+                if (device, facts) not in self._loaded:
+                    cubin = compiled.cubin
+                    self._loaded[device, facts] = load(
+                        self._driver, compiled.abi, device, cubin=cubin, ptx=compiled.ptx
+                    )
+                loaded = self._loaded[device, facts]
+        return loaded
+
+    def _variant(self, target: str, facts: tuple[Facts, ...]) -> Compiled:
+        """Compile for one class of facts; once, whoever asks. A failure is raised and not remembered."""
+        found = self._variants.get((target, facts))
+        if found is None:
+            with _compile_lock:
+                if (target, facts) not in self._variants:
+                    module = self.module if self._by_hand else _specialised(self.module, facts)
+                    compiled = compile_module(module, pipeline=self._passes, target=target)
+                    self._variants[target, facts] = compiled
+                found = self._variants[target, facts]
+        return found
+
+    def _check(self, arguments: Sequence[Argument]) -> None:
+        """Ranks, element types and extents against the types of the views."""
+        for name, view, argument in zip(self._names, self._views, arguments, strict=True):
+            if len(argument.shape) != view.rank:
+                raise TilecError(f"argument {name} has {len(argument.shape)} dimensions; the kernel takes {view.rank}")
+            if argument.dtype != view.dtype.name:
+                raise TilecError(f"argument {name} holds {argument.dtype}; the kernel takes {view.dtype.name}")
+        check_symbols(self._names, [v.dims for v in self._views], arguments)
+
+    def _device(self, arguments: Sequence[Argument]) -> int:
+        """The one device of all tensors."""
+        placed = [(n, a.device) for n, a in zip(self._names, arguments, strict=True) if a.device is not None]
+        if not placed:
+            return 0
+        first, device = placed[0]
+        for name, other in placed:
+            if other != device:
+                raise TilecError(
+                    f"arguments {first} and {name} are on different devices: {device} and {other}",
+                    hint="move them to one device",
+                )
+        return device
+
+    def _place(self, arguments: Sequence[Argument]) -> tuple[Placement, ...]:
+        if not self._by_hand:
+            return tuple(place(n, a) for n, a in zip(self._names, arguments, strict=True))
+        placements: list[Placement] = []
+        for name, view, argument in zip(self._names, self._views, arguments, strict=True):
+            declared = _declared(view)
+            placement = place(name, argument, declared.order)
+            _check_facts(name, declared, placement, argument)
+            placements.append(Placement(declared, placement.pitches))
+        return tuple(placements)
+
+
+def _only_kernel(module: ModuleOp) -> KernelOp:
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    if not kernels:
+        raise TilecError("there is no kernel in this module", location_of(module), hint="write a tile.kernel")
+    if len(kernels) > 1:
+        fail(kernels[1], "a second kernel in one module", hint="a module becomes one PTX entry: split the file")
+    return kernels[0]
+
+
+def _declared(view: ViewType) -> Facts:
+    return Facts(view.order, view.align, view.tail)
+
+
+def _specialised(module: ModuleOp, facts: Sequence[Facts]) -> ModuleOp:
+    """A copy of `module` whose kernel is for arguments of these classes."""
+    module = module.clone()
+    block = _only_kernel(module).body.block
+    for argument, fact in zip(tuple(block.args), facts, strict=True):
+        assert isinstance(argument.type, ViewType)
+        wanted = argument.type.with_facts(order=fact.order, align=fact.align, tail=fact.tail)
+        fresh = Rewriter.replace_value_with_new_type(argument, wanted)
+        assert isinstance(fresh, BlockArgument)
+        fresh.location = argument.location
+    return module
+
+
+def _check_facts(name: str, declared: Facts, placement: Placement, argument: Argument) -> None:
+    """A kernel that names its copy engines takes tensors at least as good as its types declare."""
+    facts = placement.facts
+    if facts.order != declared.order:
+        raise TilecError(
+            f"argument {name}: dimension {facts.order[0]} is contiguous, but the kernel was written for views whose "
+            f"dimension {declared.order[0]} is (order = {list(declared.order)})",
+            hint="pass the tensor in the other layout, or write the view's type for this one",
+        )
+    if facts.align < declared.align:
+        slow = [d for d in declared.order[1:] if placement.pitches[d] % declared.align]
+        what = (
+            f"the pitch of dimension {slow[0]} is {placement.pitches[slow[0]]} bytes"
+            if slow
+            else f"it starts at 0x{argument.address:x}, {argument.address % declared.align} bytes past such an address"
+        )
+        raise TilecError(
+            f"argument {name}: base address and pitches must be multiples of {declared.align} bytes "
+            f"(align = {declared.align}), but {what}",
+            hint=f"pad the rows to multiples of {declared.align} bytes, or write the kernel without explicit TMA copies",
+        )
+    if declared.tail == "grid" and facts.tail != "grid":
+        inner = declared.order[0]
+        raise TilecError(
+            f"argument {name}: dimension {inner} has {argument.shape[inner] * argument.element_bytes} bytes, but the kernel "
+            f"was written for rows of a multiple of 16 bytes (tail = grid)",
+            hint="write the view's type with tail = free, or pad the rows",
+        )
+
+
+def _check_outputs(
+    names: Sequence[str], outputs: Sequence[int], arguments: Sequence[Argument], placements: Sequence[Placement]
+) -> None:
+    """Outputs can be written, and each element of them has its own memory."""
+    for view in outputs:
+        argument, (fast, *slow) = arguments[view], placements[view].facts.order
+        if argument.readonly:
+            raise TilecError(f"argument {names[view]} is read-only; the kernel writes it")
+        row_bytes = argument.shape[fast] * argument.element_bytes
+        for dim in slow:
+            if argument.shape[dim] > 1 and placements[view].pitches[dim] < row_bytes:
+                raise TilecError(
+                    f"argument {names[view]}: its rows overlap (pitch {placements[view].pitches[dim]} bytes, rows of "
+                    f"{row_bytes} bytes), so the kernel cannot write it"
+                )
+
+
+def _current_stream(tensors: Sequence[object], device: int, producers: set[int]) -> int:
+    torch = imported("torch")
+    if torch is not None and any(isinstance(t, torch.Tensor) for t in tensors):
+        return int(torch._C._cuda_getCurrentRawStream(device))
+    return next(iter(producers)) if len(producers) == 1 else 0
+
+
+def stream_handle(stream: object) -> int:
+    """The driver's handle of a stream of torch, numba-cuda or cuda.core."""
+    if isinstance(stream, int):
+        return stream
+    handle = getattr(stream, "cuda_stream", None)
+    if isinstance(handle, int):
+        return handle
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        # A pair of the protocol's version and the handle; a property in early versions.
+        return cast("tuple[int, int]", protocol() if callable(protocol) else protocol)[1]
+    raise TilecError(
+        f"stream is a {type(stream).__name__}, not a CUDA stream",
+        hint="pass a stream of torch, numba-cuda or cuda.core, or its handle as an integer",
+    )
