@@ -1,0 +1,130 @@
+"""sm_90a: accumulators are register fragments, MMAs are asynchronous per warpgroup, commits are groups."""
+
+from __future__ import annotations
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import Attribute, SSAValue
+
+from tilec.dialects import nvvm
+from tilec.dialects.tile import AccType, AllocOp, CommitOp, CopyAsyncOp, FreeOp, MmaOp, TryWaitOp
+from tilec.passes.lower.emit import PTR
+from tilec.passes.lower.fragment import WgmmaFragment
+from tilec.passes.lower.kernel import Acc, Barriers, KernelLowering, RegTile
+from tilec.passes.lower.tensor_core import TensorCore, accumulate_flag, advanced, descriptor, operands
+
+_BLOCK = 64
+"""Rows of one wgmma."""
+
+
+class Wgmma(TensorCore):
+    """Each accumulator is a stack slot of f32; LLVM's SROA turns it into registers that flow through the loops.
+
+    The inline asm of an MMA, and of the wait that completes it, takes all of the accumulator in and out: nothing else
+    tells LLVM that the registers change there.
+    """
+
+    def __init__(self, rows: int, groups: int):
+        self.fragment: WgmmaFragment = WgmmaFragment(rows, groups)
+        self.slots: dict[SSAValue, SSAValue] = {}
+
+    def _registers(self, type: AccType) -> int:
+        return self.fragment.blocks * type.shape[1] // 2
+
+    def _struct(self, registers: int) -> Attribute:
+        return llvm.LLVMStructType.from_type_list([f32] * registers)
+
+    def alloc(self, k: KernelLowering, op: AllocOp) -> None:
+        assert isinstance(op.res.type, AccType)
+        struct = self._struct(self._registers(op.res.type))
+        name = f"accumulator {len(self.slots)}"
+        self.slots[op.res] = k.once(
+            name, lambda: k.e.add(llvm.AllocaOp(k.e.int32(1), struct, alignment=16)).res
+        )
+        k.values[op.res] = Acc(op.res.type, op.res, 0)
+
+    def free(self, k: KernelLowering, op: FreeOp) -> None:
+        """Registers need no giving back."""
+
+    def _through_asm(
+        self, k: KernelLowering, root: SSAValue, text: str, operands: list[SSAValue], constraints: list[str]
+    ) -> None:
+        """Run `text` with the whole accumulator as its outputs $0, $1, ... and as inputs tied to them."""
+        e = k.e
+        slot = self.slots[root]
+        assert isinstance(root.type, AccType)
+        count = self._registers(root.type)
+        struct = self._struct(count)
+        value = e.load(slot, struct, 16)
+        tied = [e.member(value, i, f32) for i in range(count)]
+        constraint = ",".join(["=f"] * count + constraints + [str(i) for i in range(count)] + ["~{memory}"])
+        result = e.asm(text, constraint, [*operands, *tied], struct, effects=True)
+        assert result is not None
+        e.store(result, slot, 16)
+
+    def mma(self, k: KernelLowering, op: MmaOp) -> None:
+        e = k.e
+        flag = e.extended(accumulate_flag(k, op), i32)
+        acc = k.acc(op.acc)
+        a_tile, a, b_tile, b = operands(k, op)
+        n = acc.type.shape[1]
+        per_block = n // 2
+        count = self._registers(acc.type)
+        inputs: list[SSAValue] = []
+        first = count
+
+        def operand(value: SSAValue) -> str:
+            inputs.append(value)
+            return f"${first + len(inputs) - 1}"
+
+        rows = k.once("rows of the warpgroup", lambda: e.times(k.warpgroup, self.fragment.blocks))
+        a_base = descriptor(k, a_tile, a.wgmma, e.times(rows, a.offset(_BLOCK, 0)))
+        b_base = descriptor(k, b_tile, b.wgmma)
+        b_steps = [operand(advanced(k, b_base, b.step(i))) for i in range(b.k_steps)]
+        lines = ["wgmma.fence.sync.aligned;"]
+        for block in range(self.fragment.blocks):
+            registers = ", ".join(f"${i}" for i in range(block * per_block, (block + 1) * per_block))
+            for index in range(a.k_steps):
+                a_step = operand(advanced(k, a_base, a.offset(block * _BLOCK, 0) + a.step(index)))
+                # Only the first step of a tile may overwrite; all others add to it.
+                scale = "p" if index == 0 else "1"
+                lines.append(
+                    f"wgmma.mma_async.sync.aligned.m64n{n}k{a.type.dtype.mma_k}.f32.{a.type.dtype.name}."
+                    f"{a.type.dtype.name} {{{registers}}}, {a_step}, {b_steps[index]}, {scale}, 1, 1, "
+                    f"{int(a.mn_major)}, {int(b.mn_major)};"
+                )
+        constraints = ["l"] * len(inputs) + ["r"]
+        predicate = operand(flag)
+        body = "\n".join(lines)
+        text = f"{{\n.reg .pred p;\nsetp.ne.b32 p, {predicate}, 0;\n{body}\n}}"
+        self._through_asm(k, acc.root, text, inputs, constraints)
+
+    def commit(self, k: KernelLowering, op: CommitOp) -> None:
+        del op
+        k.e.add(nvvm.WgmmaGroupSyncAlignedOp())
+
+    def wait(self, k: KernelLowering, op: TryWaitOp) -> None:
+        lowered = k.values[op.barrier]
+        assert isinstance(lowered, Barriers)
+        if op.outstanding:
+            # The accumulators stay in flight: nothing may touch them here.
+            k.e.add(nvvm.WgmmaWaitGroupSyncOp(op.outstanding))
+        else:
+            for root in self.slots:
+                self._through_asm(k, root, "wgmma.wait_group.sync.aligned 0;", [], [])
+        k.barrier()
+
+    def load(self, k: KernelLowering, op: CopyAsyncOp) -> None:
+        assert op.res is not None
+        acc = k.acc(op.source)
+        e = k.e
+        slot = self.slots[acc.root]
+        assert isinstance(acc.root.type, AccType) and slot.type == PTR
+        whole = acc.root.type.shape[1]
+        words: list[SSAValue] = []
+        for block in range(self.fragment.blocks):
+            start = (block * whole + acc.column) // 2
+            words += [e.load(e.offset(slot, 4 * (start + i)), f32, 4) for i in range(acc.type.shape[1] // 2)]
+        k.values[op.res] = RegTile(tuple(words))
+
+
