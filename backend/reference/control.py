@@ -1,0 +1,93 @@
+"""Order of execution: grids, loops, branches and the tile scheduler."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+
+from tilec.backend.reference.cta import Cta, Handlers, Value
+from tilec.backend.reference.numerics import Array
+from tilec.backend.reference.storage import View
+from tilec.diagnostics import fail
+from tilec.dialects.tile import DimOp, ForOp, GridOp, ScheduleOp, SingleThreadOp
+
+handlers = Handlers()
+
+
+def schedule(turn: int, cta: int, ctas: int, tiles_m: int, tiles_n: int, group: int) -> tuple[bool, int, int]:
+    """The tile that CTA `cta` of `ctas` visits at its turn: (valid, index along M, index along N).
+
+    Tiles are numbered in groups of `group` tile rows, along M inside a group; the last group takes the rows that
+    remain. Past the last tile the indices mean nothing and are 0.
+    """
+    tile = cta + turn * ctas
+    if tile >= tiles_m * tiles_n:
+        return False, 0, 0
+    width = group * tiles_n
+    first_row = tile // width * group
+    rows = min(tiles_m - first_row, group)
+    return True, first_row + tile % width % rows, tile % width // rows
+
+
+def tile_counts(array: Array, step: tuple[int, ...]) -> tuple[int, ...]:
+    """Tiles along each dimension of a tensor."""
+    return tuple(-(-extent // s) for extent, s in zip(array.shape, step, strict=True))
+
+
+@handlers.of(GridOp)
+def _grid(cta: Cta, op: GridOp) -> None:
+    cta.run(op.body.block, cta.tile)
+
+
+@handlers.of(ForOp)
+def _tile_for(cta: Cta, op: ForOp) -> None:
+    carried = cta.get_all(op.inits)
+    for offset in range(0, cta.get(op.view, View).array.shape[op.dimension], op.step):
+        carried = cta.run(op.body.block, [offset, *carried])
+    cta.bind(op.res, carried)
+
+
+@handlers.of(SingleThreadOp)
+def _single_thread(cta: Cta, op: SingleThreadOp) -> None:
+    cta.run(op.body.block)
+
+
+@handlers.of(DimOp)
+def _dim(cta: Cta, op: DimOp) -> None:
+    cta.set_integer(op.res, cta.get(op.view, View).array.shape[op.dimension])
+
+
+@handlers.of(ScheduleOp)
+def _schedule(cta: Cta, op: ScheduleOp) -> None:
+    tiles_m, tiles_n = (*tile_counts(cta.get(op.view, View).array, op.step), 1)[:2]
+    valid, *tile = schedule(cta.unsigned(op.turn), cta.number, cta.total, tiles_m, tiles_n, op.group)
+    cta.set_integer(op.valid, int(valid))
+    for name, index, step in zip(op.offsets, tile, op.step, strict=False):  # a view of rank 1 has one offset
+        cta.set_integer(name, index * step)
+
+
+@handlers.of(scf.ForOp)
+def _scf_for(cta: Cta, op: scf.ForOp) -> None:
+    step = cta.signed(op.step)
+    if step <= 0:
+        fail(op, f"the loop's step is {step}: it must be positive")
+    carried = cta.get_all(op.iter_args)
+    for i in range(cta.signed(op.lb), cta.signed(op.ub), step):
+        carried = cta.run(op.body.block, [i, *carried])
+    cta.bind(op.res, carried)
+
+
+@handlers.of(scf.IfOp)
+def _scf_if(cta: Cta, op: scf.IfOp) -> None:
+    region = op.true_region if cta.unsigned(op.cond) else op.false_region
+    cta.bind(op.output, cta.run(region.block) if region.blocks else [])
+
+
+@handlers.of(scf.WhileOp)
+def _scf_while(cta: Cta, op: scf.WhileOp) -> None:
+    carried: list[Value] = cta.get_all(op.arguments)
+    while True:
+        goes_on, *carried = cta.run(op.before_region.block, carried)
+        if not goes_on:
+            break
+        carried = cta.run(op.after_region.block, carried)
+    cta.bind(op.res, carried)
