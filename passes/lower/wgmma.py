@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import IntAttr, f32, i32
+from xdsl.ir import SSAValue
 
 from tilec.dialects import nvvm
 from tilec.dialects.tile import AccType, AllocOp, CommitOp, CopyAsyncOp, FreeOp, MmaOp, TryWaitOp
-from tilec.passes.lower.emit import PTR
 from tilec.passes.lower.fragment import WgmmaFragment
 from tilec.passes.lower.kernel import Acc, Barriers, KernelLowering, RegTile
 from tilec.passes.lower.tensor_core import TensorCore, accumulate_flag, advanced, descriptor, operands
@@ -16,9 +15,11 @@ from tilec.passes.lower.tensor_core import TensorCore, accumulate_flag, advanced
 _BLOCK = 64
 """Rows of one wgmma."""
 
+_F32_BYTES = 4
+
 
 class Wgmma(TensorCore):
-    """Each accumulator is a stack slot of f32; LLVM's SROA turns it into registers that flow through the loops.
+    """Each accumulator is an array of f32 on the stack; LLVM's SROA turns it into registers that flow through the loops.
 
     The inline asm of an MMA, and of the wait that completes it, takes all of the accumulator in and out: nothing else
     tells LLVM that the registers change there.
@@ -26,21 +27,21 @@ class Wgmma(TensorCore):
 
     def __init__(self, rows: int, groups: int):
         self.fragment: WgmmaFragment = WgmmaFragment(rows, groups)
-        self.slots: dict[SSAValue, SSAValue] = {}
+        self.slots: dict[SSAValue, list[SSAValue]] = {}
 
     def _registers(self, type: AccType) -> int:
         return self.fragment.blocks * type.shape[1] // 2
 
-    def _struct(self, registers: int) -> Attribute:
-        return llvm.LLVMStructType.from_type_list([f32] * registers)
-
     def alloc(self, k: KernelLowering, op: AllocOp) -> None:
         assert isinstance(op.res.type, AccType)
-        struct = self._struct(self._registers(op.res.type))
-        name = f"accumulator {len(self.slots)}"
-        self.slots[op.res] = k.once(
-            name, lambda: k.e.add(llvm.AllocaOp(k.e.int32(1), struct, alignment=16)).res
+        count, number = self._registers(op.res.type), len(self.slots)
+        array = llvm.LLVMArrayType(IntAttr(count), f32)
+        slot = k.once(
+            f"accumulator {number}", lambda: k.e.add(llvm.AllocaOp(k.e.int32(1), array, alignment=_F32_BYTES)).res
         )
+        self.slots[op.res] = [
+            k.once(f"accumulator {number} [{i}]", lambda i=i: k.e.offset(slot, _F32_BYTES * i)) for i in range(count)
+        ]
         k.values[op.res] = Acc(op.res.type, op.res, 0)
 
     def free(self, k: KernelLowering, op: FreeOp) -> None:
@@ -51,16 +52,14 @@ class Wgmma(TensorCore):
     ) -> None:
         """Run `text` with the whole accumulator as its outputs $0, $1, ... and as inputs tied to them."""
         e = k.e
-        slot = self.slots[root]
-        assert isinstance(root.type, AccType)
-        count = self._registers(root.type)
-        struct = self._struct(count)
-        value = e.load(slot, struct, 16)
-        tied = [e.member(value, i, f32) for i in range(count)]
-        constraint = ",".join(["=f"] * count + constraints + [str(i) for i in range(count)] + ["~{memory}"])
-        result = e.asm(text, constraint, [*operands, *tied], struct, effects=True)
+        slots = self.slots[root]
+        tied = [e.load(slot, f32, _F32_BYTES) for slot in slots]
+        ties = [str(i) for i in range(len(slots))]
+        constraint = ",".join(["=f"] * len(slots) + constraints + ties + ["~{memory}"])
+        result = e.asm(text, constraint, [*operands, *tied], llvm.LLVMStructType.from_type_list([f32] * len(slots)), effects=True)
         assert result is not None
-        e.store(result, slot, 16)
+        for i, slot in enumerate(slots):
+            e.store(e.member(result, i, f32), slot, _F32_BYTES)
 
     def mma(self, k: KernelLowering, op: MmaOp) -> None:
         e = k.e
@@ -118,13 +117,11 @@ class Wgmma(TensorCore):
         assert op.res is not None
         acc = k.acc(op.source)
         e = k.e
-        slot = self.slots[acc.root]
-        assert isinstance(acc.root.type, AccType) and slot.type == PTR
-        whole = acc.root.type.shape[1]
+        slots = self.slots[acc.root]
+        assert isinstance(acc.root.type, AccType)
+        whole, count = acc.root.type.shape[1], acc.type.shape[1] // 2
         words: list[SSAValue] = []
         for block in range(self.fragment.blocks):
             start = (block * whole + acc.column) // 2
-            words += [e.load(e.offset(slot, 4 * (start + i)), f32, 4) for i in range(acc.type.shape[1] // 2)]
+            words += [e.load(slot, f32, _F32_BYTES) for slot in slots[start : start + count]]
         k.values[op.res] = RegTile(tuple(words))
-
-
