@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument
 from xdsl.rewriter import Rewriter
 
+from tilec.backend.ptxas import find_ptxas, probe_ptxas
 from tilec.backend.runtime.arguments import Argument, Facts, Placement, check_symbols, imported, place, read
 from tilec.backend.runtime.driver import Driver, cuda_driver
 from tilec.backend.runtime.launch import Loaded, ParameterBlock, Plan, count_ctas, load, parameter_values, target_of
@@ -151,7 +152,7 @@ class Kernel:
             compiled = self._variant(target, facts)
             with self._load_lock:
                 if (device, facts) not in self._loaded:
-                    cubin = compiled.cubin
+                    cubin = _machine_code(compiled)
                     self._loaded[device, facts] = load(
                         self._driver, compiled.abi, device, cubin=cubin, ptx=compiled.ptx
                     )
@@ -212,6 +213,13 @@ def _only_kernel(module: ModuleOp) -> KernelOp:
     if len(kernels) > 1:
         fail(kernels[1], "a second kernel in one module", hint="a module becomes one PTX entry: split the file")
     return kernels[0]
+
+
+def _machine_code(compiled: Compiled) -> bytes | None:
+    """What ptxas makes of the kernel, or None where only the driver can assemble it."""
+    if find_ptxas() is None or probe_ptxas().ptx_version < compiled.target.ptx_version:
+        return None
+    return compiled.cubin
 
 
 def _declared(view: ViewType) -> Facts:

@@ -85,6 +85,7 @@ class Driver(Protocol):
 
 
 _HINTS = {
+    "CUDA_ERROR_NO_DEVICE": "run on a machine with a GPU",
     "CUDA_ERROR_NOT_INITIALIZED": "a process forked after CUDA was used cannot use it: start workers with 'spawn'",
     "CUDA_ERROR_ILLEGAL_ADDRESS": "an earlier kernel of this process failed; compute-sanitizer names it",
     "CUDA_ERROR_ILLEGAL_INSTRUCTION": "an earlier kernel of this process failed; compute-sanitizer names it",

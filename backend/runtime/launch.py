@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilec.backend.abi import ExtentParam, GridRule, KernelABI, Param, PitchParam, PointerParam, TensorMapParam
+from tilec.backend.ptxas import PTX_OF_RELEASE
 from tilec.backend.runtime.arguments import LEGACY_STREAM, Argument, Placement
 from tilec.backend.runtime.driver import Driver, DriverError, LaunchShape
 from tilec.backend.runtime.tensor_map import MAP_BYTES, MapCache, map_fields
@@ -21,20 +22,6 @@ MAX_CTAS = (1 << 31) - 1
 
 _CAPABILITIES = {divmod(int("".join(filter(str.isdigit, name))), 10): name for name in TARGETS}
 """Targets by compute capability: sm_100a is that of (10, 0)."""
-_PTX_OF_CUDA = (
-    ((13, 1), 91),
-    ((13, 0), 90),
-    ((12, 9), 88),
-    ((12, 8), 87),
-    ((12, 7), 86),
-    ((12, 5), 85),
-    ((12, 4), 84),
-    ((12, 3), 83),
-    ((12, 2), 82),
-    ((12, 1), 81),
-    ((12, 0), 80),
-)
-"""PTX version (times ten) that a driver of each CUDA version reads, newest first (PTX ISA, release notes)."""
 
 
 def target_of(driver: Driver, device: int, wanted: str | None) -> str:
@@ -53,12 +40,12 @@ def target_of(driver: Driver, device: int, wanted: str | None) -> str:
 
 
 def check_ptx_version(ptx: str, driver_version: tuple[int, int]) -> None:
-    """Refuse PTX that is newer than what the driver's own compiler reads."""
+    """Refuse PTX that is newer than what the driver's own compiler reads: that of the CUDA release it belongs to."""
     found = re.search(r"^\s*\.version\s+(\d+)\.(\d+)", ptx, re.MULTILINE)
     needed = int(found[1]) * 10 + int(found[2]) if found else 0
-    readable = next((ptx_version for cuda, ptx_version in _PTX_OF_CUDA if driver_version >= cuda), 0)
-    if needed > readable:
-        least = next((f"{a}.{b}" for (a, b), v in reversed(_PTX_OF_CUDA) if v >= needed), "a newer one")
+    if needed > max((v for release, v in PTX_OF_RELEASE.items() if release <= driver_version), default=0):
+        enough = [release for release, v in PTX_OF_RELEASE.items() if v >= needed]
+        least = "{}.{}".format(*min(enough)) if enough else "a later release"
         raise TilecError(
             f"PTX version {needed // 10}.{needed % 10} is too new for the installed driver "
             f"(CUDA {driver_version[0]}.{driver_version[1]}), which would have to compile it: it needs CUDA {least}",

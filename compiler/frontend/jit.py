@@ -85,10 +85,8 @@ class JitFunction:
         program = self._program(inputs, constants)
         lowered = program.lowered
         if inputs and all(_is_numpy(a) for a in inputs):
-            from tilec.backend import reference
-
             outputs = self._outputs(lowered, inputs, out, lambda shape, dtype: _numpy_empty(shape, dtype, inputs))
-            reference.run(lowered.module, [*inputs, *outputs])
+            _run_reference(lowered, [*inputs, *outputs])
         else:
             outputs = self._outputs(
                 lowered, inputs, out, lambda shape, dtype: _torch_empty(shape, dtype, inputs, stream)
@@ -227,10 +225,22 @@ def _numpy_empty(shape: tuple[int, ...], dtype: str, inputs: Sequence[Any]) -> A
     return numpy.empty(shape, _TORCH_DTYPES[dtype] if like is None else like)
 
 
+def _run_reference(lowered: Lowered, arrays: Sequence[Any]) -> None:
+    """Execute the program's meaning; the last arrays are the outputs."""
+    from tilec.backend import reference
+
+    # The reference holds bf16 as float32, since NumPy has no type of its own for it.
+    passed = [a.astype("float32") if a.dtype.name == "bfloat16" else a for a in arrays]
+    reference.run(lowered.module, passed)
+    for array, result in list(zip(arrays, passed, strict=True))[-len(lowered.outputs) :]:
+        if result is not array:
+            array[...] = result
+
+
 def _torch_empty(shape: tuple[int, ...], dtype: str, inputs: Sequence[Any], stream: object) -> Any:
     torch = _imported("torch")
     like = [] if torch is None else [a for a in inputs if isinstance(a, torch.Tensor)]
-    if not like:
+    if torch is None or not like:
         raise TilecError("outputs are made for torch tensors only", hint="pass the outputs as out=")
     device: Any = like[0].device
     with contextlib.ExitStack() as stack:
