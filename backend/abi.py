@@ -7,8 +7,8 @@ and the PTX header read it. Nothing here knows the driver.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, cast
 
 
 @dataclass(frozen=True)
@@ -119,29 +119,28 @@ class KernelABI:
     smem_bytes: int
     tmem_columns: int = 0
     stages: int = 1
-    smem: tuple[SmemBlock, ...] = field(default_factory=tuple)
-    barriers: tuple[Barrier, ...] = field(default_factory=tuple)
+    smem: tuple[SmemBlock, ...] = ()
+    barriers: tuple[Barrier, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> KernelABI:
-        raw = json.loads(text)
-        grid = raw["grid"]
-        return KernelABI(
-            name=raw["name"],
-            target=raw["target"],
-            views=tuple(
-                ViewFacts(**{**v, "dims": tuple(v["dims"]), "order": tuple(v["order"])}) for v in raw["views"]
-            ),
-            outputs=tuple(raw["outputs"]),
-            params=tuple(_PARAMS[p["kind"]](**{k: tuple(v) if isinstance(v, list) else v for k, v in p.items()}) for p in raw["params"]),
-            grid=None if grid is None else GridRule(grid["view"], tuple(grid["step"]), grid["persistent"]),
-            threads=raw["threads"],
-            smem_bytes=raw["smem_bytes"],
-            tmem_columns=raw["tmem_columns"],
-            stages=raw["stages"],
-            smem=tuple(SmemBlock(**b) for b in raw["smem"]),
-            barriers=tuple(Barrier(**b) for b in raw["barriers"]),
-        )
+        """The inverse of `to_json`. Raises KeyError or TypeError for text that is not one."""
+        raw = cast("dict[str, Any]", json.loads(text))
+        fields: dict[str, Any] = {
+            **raw,
+            "views": tuple(ViewFacts(**_fields(v)) for v in raw["views"]),
+            "outputs": tuple(raw["outputs"]),
+            "params": tuple(_PARAMS[p["kind"]](**_fields(p)) for p in raw["params"]),
+            "grid": None if raw["grid"] is None else GridRule(**_fields(raw["grid"])),
+            "smem": tuple(SmemBlock(**b) for b in raw["smem"]),
+            "barriers": tuple(Barrier(**b) for b in raw["barriers"]),
+        }
+        return KernelABI(**fields)
+
+
+def _fields(raw: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no tuples: lists become tuples again."""
+    return {key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for key, value in raw.items()}

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
 from tilec.backend.target import DEFAULT_TARGET, TARGETS, Target
+from tilec.diagnostics import fail
 from tilec.dialects.tile import (
     AccType,
     AllocOp,
@@ -20,7 +21,6 @@ from tilec.dialects.tile import (
     RingType,
     SmemType,
 )
-from tilec.diagnostics import fail
 
 BARRIER_BYTES = 8
 TMEM_SLOT_BYTES = 4

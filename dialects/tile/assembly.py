@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Self
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IndexType, IntAttr, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerType, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
@@ -13,15 +16,20 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 EFFECTS = (MemoryReadEffect(), MemoryWriteEffect())
 """Of every operation that touches storage, barriers or time: never merged, moved or dropped."""
 
-Ints = DenseArrayBase
+Ints = DenseArrayBase[IntegerType]
 
 
-def ints(values: Sequence[int]) -> DenseArrayBase:
+def ints(values: Sequence[int]) -> Ints:
     return DenseArrayBase.from_list(i64, list(values))
 
 
-def int_tuple(attr: DenseArrayBase) -> tuple[int, ...]:
-    return tuple(int(v) for v in attr.get_values())
+def int_tuple(attr: Ints) -> tuple[int, ...]:
+    return tuple(attr.get_values())
+
+
+def parse_value(parser: Parser) -> SSAValue:
+    """An operand whose type is the one it was defined with: tile operations never stand before their operands."""
+    return parser.parse_operand()  # pyright: ignore[reportDeprecated]
 
 
 def parse_indices(parser: Parser) -> list[SSAValue]:
@@ -61,11 +69,24 @@ def print_ints(printer: Printer, values: Sequence[int], open_: str, close: str) 
     printer.print_string(f"{open_}{', '.join(map(str, values))}{close}")
 
 
-def parse_attributes(parser: Parser) -> dict[str, Attribute]:
-    """An optional trailing `{...}`."""
-    parsed = parser.parse_optional_attr_dict()
-    return dict(parsed)
+class TileOp(IRDLOperation, ABC):
+    """An operation whose own syntax is followed by its discardable attributes, if it has any: `tile.free %acc {note}`."""
 
+    @classmethod
+    @abstractmethod
+    def parse_syntax(cls, parser: Parser) -> Self:
+        """Everything between the name and the attributes."""
 
-def as_ints(attr: ArrayAttr[IntAttr]) -> tuple[int, ...]:
-    return tuple(a.data for a in attr)
+    @abstractmethod
+    def print_syntax(self, printer: Printer) -> None:
+        """Everything between the name and the attributes."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        op = cls.parse_syntax(parser)
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
+
+    def print(self, printer: Printer) -> None:
+        self.print_syntax(printer)
+        printer.print_op_attributes(self.attributes)

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import IndexType, StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -26,11 +25,13 @@ from xdsl.utils.exceptions import VerifyException
 from tilec.dialects.tile.assembly import (
     EFFECTS,
     Ints,
+    TileOp,
     int_tuple,
     ints,
     parse_indices,
     parse_int_list,
     parse_optional_stage,
+    parse_value,
     print_indices,
     print_ints,
     print_optional_stage,
@@ -46,7 +47,7 @@ def _parse_result_type(parser: Parser) -> Attribute:
 
 
 @irdl_op_definition
-class AllocOp(IRDLOperation):
+class AllocOp(TileOp):
     """`%a = tile.alloc : !tile.smem<128x64xf16>`: storage of a CTA.
 
     Shared tiles, rings of them, and accumulators. At L0 an accumulator is zero at each execution of its `alloc`. At L1
@@ -63,7 +64,7 @@ class AllocOp(IRDLOperation):
         super().__init__(result_types=[type])
 
     @classmethod
-    def parse(cls, parser: Parser) -> AllocOp:
+    def parse_syntax(cls, parser: Parser) -> AllocOp:
         parser.parse_punctuation(":")
         at = parser.pos
         type = parser.parse_type()
@@ -71,13 +72,13 @@ class AllocOp(IRDLOperation):
             parser.raise_error("tile.alloc makes !tile.smem, !tile.ring or !tile.acc", at, parser.pos)
         return AllocOp(type)
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" : ")
         printer.print_attribute(self.res.type)
 
 
 @irdl_op_definition
-class FreeOp(IRDLOperation):
+class FreeOp(TileOp):
     """`tile.free %acc`: the accumulator's memory is given back, once, on every path (tcgen05.dealloc)."""
 
     name = "tile.free"
@@ -90,16 +91,16 @@ class FreeOp(IRDLOperation):
         super().__init__(operands=[acc])
 
     @classmethod
-    def parse(cls, parser: Parser) -> FreeOp:
-        return FreeOp(parser.parse_operand())
+    def parse_syntax(cls, parser: Parser) -> FreeOp:
+        return FreeOp(parse_value(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.acc)
 
 
 @irdl_op_definition
-class SlotOp(IRDLOperation):
+class SlotOp(TileOp):
     """`%t = tile.slot %ring[%s]`: the shared tile of stage `%s` (0 <= s < depth)."""
 
     name = "tile.slot"
@@ -120,22 +121,22 @@ class SlotOp(IRDLOperation):
             raise VerifyException("the slot's type is not the ring's")
 
     @classmethod
-    def parse(cls, parser: Parser) -> SlotOp:
+    def parse_syntax(cls, parser: Parser) -> SlotOp:
         at = parser.pos
-        ring = parser.parse_operand()
+        ring = parse_value(parser)
         if not isinstance(ring.type, RingType):
             parser.raise_error(f"tile.slot takes a !tile.ring, not {ring.type}", at, parser.pos)
         (stage,) = parse_indices(parser)
         return SlotOp(ring, stage)
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.ring)
         print_indices(printer, [self.stage])
 
 
 @irdl_op_definition
-class SliceOp(IRDLOperation):
+class SliceOp(TileOp):
     """`%c = tile.slice %acc[0, 64] : !tile.acc<128x64xf32>`: a static part of an accumulator; offsets in elements."""
 
     name = "tile.slice"
@@ -164,12 +165,12 @@ class SliceOp(IRDLOperation):
             raise VerifyException("a slice takes all rows of its accumulator: rows belong to fixed warps")
 
     @classmethod
-    def parse(cls, parser: Parser) -> SliceOp:
-        acc = parser.parse_operand()
+    def parse_syntax(cls, parser: Parser) -> SliceOp:
+        acc = parse_value(parser)
         offsets = parse_int_list(parser, parser.Delimiter.SQUARE)
         return SliceOp(acc, offsets, _parse_result_type(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.acc)
         print_ints(printer, self.offsets, "[", "]")
@@ -179,7 +180,7 @@ class SliceOp(IRDLOperation):
 
 def _parse_place(parser: Parser) -> tuple[SSAValue, list[SSAValue]]:
     """`%A[%m, %k]` for a view, `%a` for a tile."""
-    value = parser.parse_operand()
+    value = parse_value(parser)
     return value, parse_indices(parser) if isinstance(value.type, ViewType) else []
 
 
@@ -197,7 +198,7 @@ def _verify_view_and_tile(view: ViewType, tile: Tile, indices: Sequence[SSAValue
 
 
 @irdl_op_definition
-class CopyOp(IRDLOperation):
+class CopyOp(TileOp):
     """L0 copy between a view and a tile, complete when the next operation starts.
 
     * `tile.copy %A[%m, %k] to %a`: view to shared tile of the same dtype; elements outside the tensor are zero.
@@ -231,7 +232,7 @@ class CopyOp(IRDLOperation):
                         f"a copy from {source.dtype.name} to {dest.dtype.name}: loads do not convert; "
                         "give the tile the view's element type"
                     )
-            case (SmemType() | AccType() | RegType()), ViewType():
+            case ((SmemType() | AccType() | RegType()), ViewType()):
                 _verify_view_and_tile(dest, source, self.indices)
                 if isinstance(source, SmemType) and source.element != dest.element:
                     raise VerifyException(
@@ -244,13 +245,13 @@ class CopyOp(IRDLOperation):
                 )
 
     @classmethod
-    def parse(cls, parser: Parser) -> CopyOp:
+    def parse_syntax(cls, parser: Parser) -> CopyOp:
         source, source_at = _parse_place(parser)
         parser.parse_keyword("to")
         dest, dest_at = _parse_place(parser)
         return CopyOp(source, dest, [*source_at, *dest_at])
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         _print_place(printer, self.source, self.indices)
         printer.print_string(" to ")
@@ -261,7 +262,7 @@ DISPATCHES = ("tma", "threads", "tmem")
 
 
 @irdl_op_definition
-class CopyAsyncOp(IRDLOperation):
+class CopyAsyncOp(TileOp):
     """L1 copy; `dispatch` says who moves the bytes.
 
     * `tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]`: one thread issues; the TMA engine writes whole
@@ -361,7 +362,7 @@ class CopyAsyncOp(IRDLOperation):
         verify_stage(self.barrier, self.stage)
 
     @classmethod
-    def parse(cls, parser: Parser) -> CopyAsyncOp:
+    def parse_syntax(cls, parser: Parser) -> CopyAsyncOp:
         source, indices = _parse_place(parser)
         dest: SSAValue | None = None
         if parser.parse_optional_keyword("to"):
@@ -372,12 +373,12 @@ class CopyAsyncOp(IRDLOperation):
         barrier: SSAValue | None = None
         stage: SSAValue | None = None
         if parser.parse_optional_keyword("signal"):
-            barrier = parser.parse_operand()
+            barrier = parse_value(parser)
             stage = parse_optional_stage(parser)
         result = parser.parse_type() if parser.parse_optional_punctuation(":") else None
         return CopyAsyncOp(source, dest, indices, dispatch, barrier=barrier, stage=stage, result=result)
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         _print_place(printer, self.source, self.indices)
         if self.dest is not None:
@@ -403,7 +404,7 @@ def verify_stage(barrier: SSAValue | None, stage: SSAValue | None) -> None:
 
 
 @irdl_op_definition
-class LoadOp(IRDLOperation):
+class LoadOp(TileOp):
     """`%r = tile.load %t : !tile.reg<128x64xf32>`: a shared tile (or, at L0, an accumulator) to registers.
 
     Shape and dtype are the source's. A shared tile is read through the generic proxy.
@@ -425,10 +426,10 @@ class LoadOp(IRDLOperation):
             raise VerifyException("tile.load keeps shape and element type: use tile.cast to convert")
 
     @classmethod
-    def parse(cls, parser: Parser) -> LoadOp:
-        return LoadOp(parser.parse_operand(), _parse_result_type(parser))
+    def parse_syntax(cls, parser: Parser) -> LoadOp:
+        return LoadOp(parse_value(parser), _parse_result_type(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.source)
         printer.print_string(" : ")
@@ -436,7 +437,7 @@ class LoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class StoreOp(IRDLOperation):
+class StoreOp(TileOp):
     """`tile.store %r to %t`: registers to a shared tile of the same shape and dtype, through the generic proxy."""
 
     name = "tile.store"
@@ -455,12 +456,12 @@ class StoreOp(IRDLOperation):
             raise VerifyException("tile.store keeps shape and element type: use tile.cast to convert")
 
     @classmethod
-    def parse(cls, parser: Parser) -> StoreOp:
-        value = parser.parse_operand()
+    def parse_syntax(cls, parser: Parser) -> StoreOp:
+        value = parse_value(parser)
         parser.parse_keyword("to")
-        return StoreOp(value, parser.parse_operand())
+        return StoreOp(value, parse_value(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.value)
         printer.print_string(" to ")

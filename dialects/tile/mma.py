@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IndexType, i1
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_operand_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tilec.dialects.tile.assembly import EFFECTS, parse_optional_stage, print_optional_stage
+from tilec.dialects.tile.assembly import EFFECTS, TileOp, parse_optional_stage, parse_value, print_optional_stage
 from tilec.dialects.tile.memory import verify_stage
 from tilec.dialects.tile.types import AccType, MbarrierType, SmemType
 
 
 @irdl_op_definition
-class MmaOp(IRDLOperation):
+class MmaOp(TileOp):
     """`tile.mma %acc, %a, %b`: acc[M, N] += a[M, K] * b[N, K]^T, products summed in f32.
 
     At L0 it is complete when the next operation starts. With `accumulate %flag` (L1) it is asynchronous and collective
@@ -59,16 +59,16 @@ class MmaOp(IRDLOperation):
             )
 
     @classmethod
-    def parse(cls, parser: Parser) -> MmaOp:
-        acc = parser.parse_operand()
+    def parse_syntax(cls, parser: Parser) -> MmaOp:
+        acc = parse_value(parser)
         parser.parse_punctuation(",")
-        a = parser.parse_operand()
+        a = parse_value(parser)
         parser.parse_punctuation(",")
-        b = parser.parse_operand()
+        b = parse_value(parser)
         flag = parser.parse_operand(i1) if parser.parse_optional_keyword("accumulate") else None
         return MmaOp(acc, a, b, flag)
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_list((self.acc, self.a, self.b), printer.print_ssa_value)
         if self.accumulate is not None:
@@ -77,7 +77,7 @@ class MmaOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CommitOp(IRDLOperation):
+class CommitOp(TileOp):
     """`tile.commit %done[%s]`: one arrival on the barrier when all earlier MMAs of the role are complete.
 
     tcgen05.commit (PTX ISA 9.7.16.9.1), by one thread; on sm_90a wgmma.commit_group.
@@ -97,10 +97,10 @@ class CommitOp(IRDLOperation):
         verify_stage(self.barrier, self.stage)
 
     @classmethod
-    def parse(cls, parser: Parser) -> CommitOp:
-        return CommitOp(parser.parse_operand(), parse_optional_stage(parser))
+    def parse_syntax(cls, parser: Parser) -> CommitOp:
+        return CommitOp(parse_value(parser), parse_optional_stage(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.barrier)
         print_optional_stage(printer, self.stage)

@@ -6,12 +6,13 @@ from abc import ABC
 
 from xdsl.dialects.builtin import FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tilec.dialects.tile.assembly import TileOp, parse_value
 from tilec.dialects.tile.types import RegType
 
 
@@ -25,7 +26,7 @@ def _parse_type(parser: Parser) -> RegType:
 
 
 @irdl_op_definition
-class SplatOp(IRDLOperation):
+class SplatOp(TileOp):
     """`%z = tile.splat 0.0 : !tile.reg<128x64xf16>`: every element is the constant."""
 
     name = "tile.splat"
@@ -43,16 +44,16 @@ class SplatOp(IRDLOperation):
         return self.value_attr.value.data
 
     @classmethod
-    def parse(cls, parser: Parser) -> SplatOp:
+    def parse_syntax(cls, parser: Parser) -> SplatOp:
         value = float(parser.parse_number())
         return SplatOp(value, _parse_type(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(f" {self.value!r} : ")
         printer.print_attribute(self.res.type)
 
 
-class _Convert(IRDLOperation, ABC):
+class _Convert(TileOp, ABC):
     """`%b = op %a : type of b`"""
 
     value = operand_def(RegType)
@@ -64,10 +65,10 @@ class _Convert(IRDLOperation, ABC):
         super().__init__(operands=[value], result_types=[type])
 
     @classmethod
-    def parse(cls, parser: Parser):
-        return cls(parser.parse_operand(), _parse_type(parser))
+    def parse_syntax(cls, parser: Parser):
+        return cls(parse_value(parser), _parse_type(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.value)
         printer.print_string(" : ")
@@ -99,7 +100,7 @@ class BroadcastOp(_Convert):
             raise VerifyException("tile.broadcast takes a row of N elements to MxN of the same type")
 
 
-class _Binary(IRDLOperation, ABC):
+class _Binary(TileOp, ABC):
     """`%c = op %a, %b`: element by element, in the operands' dtype."""
 
     lhs = operand_def(RegType)
@@ -116,12 +117,12 @@ class _Binary(IRDLOperation, ABC):
             raise VerifyException(f"operands and result have one type, not {self.lhs.type} and {self.rhs.type}")
 
     @classmethod
-    def parse(cls, parser: Parser):
-        lhs = parser.parse_operand()
+    def parse_syntax(cls, parser: Parser):
+        lhs = parse_value(parser)
         parser.parse_punctuation(",")
-        return cls(lhs, parser.parse_operand())
+        return cls(lhs, parse_value(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_list((self.lhs, self.rhs), printer.print_ssa_value)
 

@@ -21,7 +21,6 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
-    HasParent,
     IsolatedFromAbove,
     IsTerminator,
     NoTerminator,
@@ -32,7 +31,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from tilec.dialects.tile.assembly import EFFECTS, Ints, int_tuple, ints, parse_int_list, print_ints
+from tilec.dialects.tile.assembly import EFFECTS, Ints, TileOp, int_tuple, ints, parse_int_list, parse_value, print_ints
 from tilec.dialects.tile.types import ViewType
 
 
@@ -102,7 +101,7 @@ def _verify_over(view: SSAValue, steps: Sequence[int]) -> None:
 
 
 @irdl_op_definition
-class GridOp(IRDLOperation):
+class GridOp(TileOp):
     """`tile.grid (%m, %n) over %D step (128, 128) { }`: one execution for each tile of a view, in any order.
 
     The variables are element offsets (`index`): multiples of the steps, below the extents. A CTA executes one of them
@@ -131,18 +130,18 @@ class GridOp(IRDLOperation):
             raise VerifyException(f"a grid over {len(self.step)} dimensions has as many index variables")
 
     @classmethod
-    def parse(cls, parser: Parser) -> GridOp:
+    def parse_syntax(cls, parser: Parser) -> GridOp:
         variables = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False).resolve(IndexType())
         )
         parser.parse_keyword("over")
-        view = parser.parse_operand()
+        view = parse_value(parser)
         parser.parse_keyword("step")
         steps = parse_int_list(parser, parser.Delimiter.PAREN)
         body = parser.parse_region(variables)
         return GridOp(view, steps, body)
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         with printer.in_parens():
             printer.print_list(self.body.block.args, printer.print_ssa_value)
@@ -170,7 +169,7 @@ class YieldOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ForOp(IRDLOperation):
+class ForOp(TileOp):
     """`tile.for %k over %A dim 1 step 64 iter_args(%x = %init) { tile.yield %y : type }`: a loop over one dimension.
 
     `%k` is an element offset: 0, step, ... while below the extent; no iteration when the extent is 0.
@@ -226,10 +225,10 @@ class ForOp(IRDLOperation):
             raise VerifyException("tile.yield does not match iter_args")
 
     @classmethod
-    def parse(cls, parser: Parser) -> ForOp:
+    def parse_syntax(cls, parser: Parser) -> ForOp:
         arguments = [parser.parse_argument(expect_type=False).resolve(IndexType())]
         parser.parse_keyword("over")
-        view = parser.parse_operand()
+        view = parse_value(parser)
         parser.parse_keyword("dim")
         dim = parser.parse_integer(allow_boolean=False, allow_negative=False)
         parser.parse_keyword("step")
@@ -239,7 +238,7 @@ class ForOp(IRDLOperation):
         def parse_carried() -> None:
             argument = parser.parse_argument(expect_type=False)
             parser.parse_punctuation("=")
-            init = parser.parse_operand()
+            init = parse_value(parser)
             inits.append(init)
             arguments.append(argument.resolve(init.type))
 
@@ -248,7 +247,7 @@ class ForOp(IRDLOperation):
         body = parser.parse_region(arguments)
         return ForOp(view, dim, step, body, inits)
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.variable)
         printer.print_string(" over ")
@@ -266,7 +265,7 @@ class ForOp(IRDLOperation):
 
 
 @irdl_op_definition
-class SingleThreadOp(IRDLOperation):
+class SingleThreadOp(TileOp):
     """`tile.single_thread { }`: one thread of the CTA executes the body; the others skip it.
 
     One thread, never one lane per warp: a byte budget must be announced once (lesson 09: `tid == 0`, not
@@ -284,16 +283,16 @@ class SingleThreadOp(IRDLOperation):
         super().__init__(regions=[region])
 
     @classmethod
-    def parse(cls, parser: Parser) -> SingleThreadOp:
+    def parse_syntax(cls, parser: Parser) -> SingleThreadOp:
         return SingleThreadOp(parser.parse_region())
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_region(self.body)
 
 
 @irdl_op_definition
-class DimOp(IRDLOperation):
+class DimOp(TileOp):
     """`%k = tile.dim %A, 1`: the extent of one dimension, in elements."""
 
     name = "tile.dim"
@@ -305,9 +304,7 @@ class DimOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, view: SSAValue, dim: int):
-        super().__init__(
-            operands=[view], properties={"dim": IntegerAttr(dim, i64)}, result_types=[IndexType()]
-        )
+        super().__init__(operands=[view], properties={"dim": IntegerAttr(dim, i64)}, result_types=[IndexType()])
 
     @property
     def dimension(self) -> int:
@@ -319,19 +316,19 @@ class DimOp(IRDLOperation):
             raise VerifyException(f"dim {self.dimension} of a view of rank {self.view.type.rank}")
 
     @classmethod
-    def parse(cls, parser: Parser) -> DimOp:
-        view = parser.parse_operand()
+    def parse_syntax(cls, parser: Parser) -> DimOp:
+        view = parse_value(parser)
         parser.parse_punctuation(",")
         return DimOp(view, parser.parse_integer(allow_boolean=False, allow_negative=False))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.view)
         printer.print_string(f", {self.dimension}")
 
 
 @irdl_op_definition
-class ScheduleOp(IRDLOperation):
+class ScheduleOp(TileOp):
     """`%valid, %m, %n = tile.schedule %turn over %D step (128, 128) group 8`: the static tile scheduler.
 
     Turn t of CTA c is tile c + t * CTAs (the launched number of CTAs). Tiles are numbered in groups of `group` tile
@@ -372,16 +369,16 @@ class ScheduleOp(IRDLOperation):
             raise VerifyException(f"group {self.group} must be positive")
 
     @classmethod
-    def parse(cls, parser: Parser) -> ScheduleOp:
+    def parse_syntax(cls, parser: Parser) -> ScheduleOp:
         turn = parser.parse_operand(IndexType())
         parser.parse_keyword("over")
-        view = parser.parse_operand()
+        view = parse_value(parser)
         parser.parse_keyword("step")
         steps = parse_int_list(parser, parser.Delimiter.PAREN)
         parser.parse_keyword("group")
         return ScheduleOp(turn, view, steps, parser.parse_integer(allow_boolean=False, allow_negative=False))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.turn)
         printer.print_string(" over ")

@@ -19,7 +19,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tilec.dialects.tile.assembly import EFFECTS, parse_optional_stage, print_optional_stage
+from tilec.dialects.tile.assembly import EFFECTS, TileOp, parse_optional_stage, parse_value, print_optional_stage
 from tilec.dialects.tile.memory import verify_stage
 from tilec.dialects.tile.types import MbarrierType
 
@@ -33,7 +33,7 @@ def _parse_int(parser: Parser) -> int:
 
 
 @irdl_op_definition
-class MbarrierInitOp(IRDLOperation):
+class MbarrierInitOp(TileOp):
     """`%full = tile.mbarrier.init count 1 : !tile.mbarrier<4>`: barriers that expect `count` agents per round.
 
     One thread initialises and fences (mbarrier.init, fence.mbarrier_init); a `tile.cta_sync` must follow before any
@@ -59,7 +59,7 @@ class MbarrierInitOp(IRDLOperation):
             raise VerifyException(f"count {self.count}: an mbarrier expects 1 to {MAX_ARRIVALS} arrivals")
 
     @classmethod
-    def parse(cls, parser: Parser) -> MbarrierInitOp:
+    def parse_syntax(cls, parser: Parser) -> MbarrierInitOp:
         parser.parse_keyword("count")
         count = _parse_int(parser)
         parser.parse_punctuation(":")
@@ -69,13 +69,13 @@ class MbarrierInitOp(IRDLOperation):
             parser.raise_error("tile.mbarrier.init makes an !tile.mbarrier<stages>", at, parser.pos)
         return MbarrierInitOp(type.depth, count)
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(f" count {self.count} : ")
         printer.print_attribute(self.res.type)
 
 
 @irdl_op_definition
-class ArriveExpectTxOp(IRDLOperation):
+class ArriveExpectTxOp(TileOp):
     """`tile.mbarrier.arrive.expect_tx %full[%s], 32768`: announce bytes and arrive, as one step.
 
     The round completes when the arrivals are in and exactly so many bytes have been written: too many is a deadlock,
@@ -103,13 +103,13 @@ class ArriveExpectTxOp(IRDLOperation):
             raise VerifyException(f"{self.bytes} bytes: an mbarrier counts at most {MAX_TX_BYTES} bytes in flight")
 
     @classmethod
-    def parse(cls, parser: Parser) -> ArriveExpectTxOp:
-        barrier = parser.parse_operand()
+    def parse_syntax(cls, parser: Parser) -> ArriveExpectTxOp:
+        barrier = parse_value(parser)
         stage = parse_optional_stage(parser)
         parser.parse_punctuation(",")
         return ArriveExpectTxOp(barrier, stage, _parse_int(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.barrier)
         print_optional_stage(printer, self.stage)
@@ -117,7 +117,7 @@ class ArriveExpectTxOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ArriveOp(IRDLOperation):
+class ArriveOp(TileOp):
     """`tile.mbarrier.arrive %empty[%s]`: one arrival of the executing agent (mbarrier.arrive)."""
 
     name = "tile.mbarrier.arrive"
@@ -134,17 +134,17 @@ class ArriveOp(IRDLOperation):
         verify_stage(self.barrier, self.stage)
 
     @classmethod
-    def parse(cls, parser: Parser) -> ArriveOp:
-        return ArriveOp(parser.parse_operand(), parse_optional_stage(parser))
+    def parse_syntax(cls, parser: Parser) -> ArriveOp:
+        return ArriveOp(parse_value(parser), parse_optional_stage(parser))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.barrier)
         print_optional_stage(printer, self.stage)
 
 
 @irdl_op_definition
-class TryWaitOp(IRDLOperation):
+class TryWaitOp(TileOp):
     """`tile.mbarrier.try_wait %full[%s], %phase outstanding 1`: block until the round of that parity is complete.
 
     Round r (from 0) of a barrier is waited for with parity r & 1; before round 0 has completed, parity 1 reads as
@@ -164,9 +164,7 @@ class TryWaitOp(IRDLOperation):
     traits = traits_def(*EFFECTS)
 
     def __init__(self, barrier: SSAValue, stage: SSAValue | None, phase: SSAValue, *, outstanding: int = 0):
-        super().__init__(
-            operands=[barrier, stage, phase], properties={"outstanding": IntegerAttr(outstanding, i64)}
-        )
+        super().__init__(operands=[barrier, stage, phase], properties={"outstanding": IntegerAttr(outstanding, i64)})
 
     @property
     def outstanding(self) -> int:
@@ -178,15 +176,15 @@ class TryWaitOp(IRDLOperation):
             raise VerifyException(f"outstanding {self.outstanding} must not be negative")
 
     @classmethod
-    def parse(cls, parser: Parser) -> TryWaitOp:
-        barrier = parser.parse_operand()
+    def parse_syntax(cls, parser: Parser) -> TryWaitOp:
+        barrier = parse_value(parser)
         stage = parse_optional_stage(parser)
         parser.parse_punctuation(",")
         phase = parser.parse_operand(i32)
         outstanding = _parse_int(parser) if parser.parse_optional_keyword("outstanding") else 0
         return TryWaitOp(barrier, stage, phase, outstanding=outstanding)
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.barrier)
         print_optional_stage(printer, self.stage)
@@ -216,7 +214,7 @@ FENCES = ("proxy_async", "before_thread_sync", "after_thread_sync")
 
 
 @irdl_op_definition
-class FenceOp(IRDLOperation):
+class FenceOp(TileOp):
     """`tile.fence proxy_async`: order one kind of access against another.
 
     * `proxy_async`: the executing thread's shared-memory accesses before, the async proxy's (TMA, MMA) after
@@ -243,10 +241,10 @@ class FenceOp(IRDLOperation):
             raise VerifyException(f"fence {self.kind}: expected one of {', '.join(FENCES)}")
 
     @classmethod
-    def parse(cls, parser: Parser) -> FenceOp:
+    def parse_syntax(cls, parser: Parser) -> FenceOp:
         return FenceOp(parser.parse_identifier(context_msg=f": {', '.join(FENCES)}"))
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(f" {self.kind}")
 
 
@@ -264,7 +262,7 @@ class CommitGroupOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WaitGroupOp(IRDLOperation):
+class WaitGroupOp(TileOp):
     """`tile.bulk.wait_group 1 read`: at most so many of this thread's groups are pending afterwards.
 
     With `read` the others' shared tiles have been read and may be rewritten; without it their writes are done as well
@@ -279,9 +277,7 @@ class WaitGroupOp(IRDLOperation):
     traits = traits_def(*EFFECTS)
 
     def __init__(self, pending: int, *, read: bool):
-        super().__init__(
-            properties={"pending": IntegerAttr(pending, i64), "read": UnitAttr() if read else None}
-        )
+        super().__init__(properties={"pending": IntegerAttr(pending, i64), "read": UnitAttr() if read else None})
 
     @property
     def pending(self) -> int:
@@ -296,11 +292,11 @@ class WaitGroupOp(IRDLOperation):
             raise VerifyException(f"{self.pending} pending groups must not be negative")
 
     @classmethod
-    def parse(cls, parser: Parser) -> WaitGroupOp:
+    def parse_syntax(cls, parser: Parser) -> WaitGroupOp:
         pending = _parse_int(parser)
         return WaitGroupOp(pending, read=parser.parse_optional_keyword("read") is not None)
 
-    def print(self, printer: Printer) -> None:
+    def print_syntax(self, printer: Printer) -> None:
         printer.print_string(f" {self.pending}{' read' if self.read else ''}")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -53,7 +54,7 @@ def _parse_int_list(parser: AttrParser) -> tuple[int, ...]:
     )
 
 
-def _ints(values: Sequence[int]) -> ArrayAttr[IntAttr]:
+def _ints(values: Sequence[int]) -> ArrayAttr[IntAttr[int]]:
     return ArrayAttr([IntAttr(v) for v in values])
 
 
@@ -78,27 +79,26 @@ def _verify_shape(what: str, shape: tuple[int, ...]) -> None:
         raise VerifyException(f"{what} has shape {'x'.join(map(str, shape))}: extents must be 1 to 65536")
 
 
-class _TileShape(ParametrizedAttribute, TypeAttribute):
-    """What tiles have in common: a static shape and an element type."""
-
-    dims: ArrayAttr[IntAttr] = param_def(ArrayAttr[IntAttr])
-    element: Attribute = param_def(Attribute)
+class _Shaped(ParametrizedAttribute, TypeAttribute):
+    """What tiles have in common: their first parameters are a static shape and an element type."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(d.data for d in self.dims)
+        dims = self.parameters[0]
+        assert isinstance(dims, ArrayAttr)
+        return tuple(d.data for d in cast("ArrayAttr[IntAttr[int]]", dims))
 
     @property
     def dtype(self) -> DType:
-        return dtype_of(self.element)
+        return dtype_of(self.parameters[1])
 
     def _print_shape(self, printer: Printer) -> None:
         printer.print_string("x".join(map(str, (*self.shape, self.dtype.name))))
 
-    @classmethod
-    def _parse_static(cls, parser: AttrParser) -> list[Attribute]:
-        shape, element = _parse_shape(parser, symbols=False)
-        return [_ints([d for d in shape if isinstance(d, int)]), element]
+
+def _parse_static(parser: AttrParser) -> tuple[list[int], Attribute]:
+    shape, element = _parse_shape(parser, symbols=False)
+    return [d for d in shape if isinstance(d, int)], element
 
 
 @irdl_attr_definition
@@ -112,11 +112,11 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
 
     name = "tile.view"
 
-    extents: ArrayAttr[Attribute] = param_def(ArrayAttr[Attribute])
-    element: Attribute = param_def(Attribute)
-    order_attr: ArrayAttr[IntAttr] = param_def(ArrayAttr[IntAttr])
-    align_attr: IntAttr = param_def(IntAttr)
-    tail_attr: StringAttr = param_def(StringAttr)
+    extents: ArrayAttr[Attribute]
+    element: Attribute
+    order_attr: ArrayAttr[IntAttr[int]]
+    align_attr: IntAttr[int]
+    tail_attr: StringAttr
 
     @staticmethod
     def of(
@@ -135,7 +135,7 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
     def dims(self) -> tuple[int | str | None, ...]:
         def read(a: Attribute) -> int | str | None:
             if isinstance(a, IntAttr):
-                return a.data
+                return int(cast("IntAttr[int]", a).data)
             assert isinstance(a, StringAttr)
             return None if a.data == "?" else a.data
 
@@ -170,7 +170,9 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
         if self.element not in [d.type for d in DTYPES.values()]:
             raise VerifyException(f"unsupported element type {self.element}: tiles hold {', '.join(DTYPES)}")
         for extent in self.extents:
-            if not isinstance(extent, IntAttr | StringAttr) or (isinstance(extent, IntAttr) and extent.data < 0):
+            if not isinstance(extent, IntAttr | StringAttr) or (
+                isinstance(extent, IntAttr) and int(cast("IntAttr[int]", extent).data) < 0
+            ):
                 raise VerifyException(f"bad extent {extent} of a view")
         _verify_order(self.order, self.rank)
         if self.align not in ALIGNMENTS or self.align < self.dtype.bytes:
@@ -213,7 +215,7 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class SmemType(_TileShape):
+class SmemType(_Shaped):
     """`!tile.smem<128x64xf16, order = [1, 0], swizzle = 128>`: a tile in shared memory.
 
     Before a pass has chosen the layout there is no `swizzle`. With one, the tile lies in memory as
@@ -222,8 +224,10 @@ class SmemType(_TileShape):
 
     name = "tile.smem"
 
-    order_attr: ArrayAttr[IntAttr] = param_def(ArrayAttr[IntAttr])
-    swizzle_attr: IntAttr = param_def(IntAttr)
+    dims: ArrayAttr[IntAttr[int]]
+    element: Attribute
+    order_attr: ArrayAttr[IntAttr[int]]
+    swizzle_attr: IntAttr[int]
 
     @staticmethod
     def of(
@@ -267,21 +271,19 @@ class SmemType(_TileShape):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            dims, element = cls._parse_static(parser)
-            assert isinstance(dims, ArrayAttr)
-            order: ArrayAttr[IntAttr] = _ints(row_major(len(dims)))
-            swizzle = 0
+            dims, element = _parse_static(parser)
+            order, swizzle = row_major(len(dims)), 0
             while parser.parse_optional_punctuation(",") is not None:
                 key = parser.parse_identifier(context_msg=" for order or swizzle")
                 parser.parse_punctuation("=")
                 match key:
                     case "order":
-                        order = _ints(_parse_int_list(parser))
+                        order = _parse_int_list(parser)
                     case "swizzle":
                         swizzle = parser.parse_integer(allow_boolean=False, allow_negative=False)
                     case _:
                         parser.raise_error(f"unknown fact '{key}' of a shared tile: expected order or swizzle")
-        return [dims, element, order, IntAttr(swizzle)]
+        return SmemType.of(dims, element, order=order, swizzle=swizzle).parameters
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -292,13 +294,14 @@ class SmemType(_TileShape):
                 printer.print_string(f", swizzle = {self.swizzle}")
 
 
-class _PlainTile(_TileShape):
+class _PlainTile(_Shaped):
     """A tile type with nothing but a shape."""
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            return cls._parse_static(parser)
+            dims, element = _parse_static(parser)
+        return [_ints(dims), element]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -310,6 +313,9 @@ class AccType(_PlainTile):
     """`!tile.acc<128x128xf32>`: an MMA accumulator: tensor memory (tcgen05) or register fragments (wgmma)."""
 
     name = "tile.acc"
+
+    dims: ArrayAttr[IntAttr[int]]
+    element: Attribute
 
     @staticmethod
     def of(shape: Sequence[int], element: Attribute) -> AccType:
@@ -327,6 +333,9 @@ class RegType(_PlainTile):
 
     name = "tile.reg"
 
+    dims: ArrayAttr[IntAttr[int]]
+    element: Attribute
+
     @staticmethod
     def of(shape: Sequence[int], element: Attribute) -> RegType:
         return RegType(_ints(shape), element)
@@ -341,8 +350,8 @@ class RingType(ParametrizedAttribute, TypeAttribute):
 
     name = "tile.ring"
 
-    depth_attr: IntAttr = param_def(IntAttr)
-    slot: SmemType = param_def(SmemType)
+    depth_attr: IntAttr[int]
+    slot: SmemType
 
     @staticmethod
     def of(depth: int, slot: SmemType) -> RingType:
@@ -378,7 +387,7 @@ class MbarrierType(ParametrizedAttribute, TypeAttribute):
 
     name = "tile.mbarrier"
 
-    depth_attr: IntAttr = param_def(IntAttr)
+    depth_attr: IntAttr[int]
 
     @staticmethod
     def of(depth: int) -> MbarrierType:

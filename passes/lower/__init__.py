@@ -16,6 +16,7 @@ from tilec.backend.target import Target
 from tilec.diagnostics import fail
 from tilec.dialects import tile
 from tilec.passes.lower import barriers, control, copies, registers
+from tilec.passes.lower.fragment import Fragment
 from tilec.passes.lower.kernel import SMEM_SYMBOL, KernelLowering, Ring, SmemTile
 from tilec.passes.lower.kernel import Acc as LoweredAcc
 from tilec.passes.lower.tcgen05 import Tcgen05
@@ -196,15 +197,16 @@ def _rows(kernel: tile.KernelOp, target: Target) -> int:
                 case _:
                     continue
             if rows is not None and type.shape[0] != rows:
-                fail(op, f"tiles of {rows} and of {type.shape[0]} rows in one kernel: its threads hold one kind of rows")
+                fail(
+                    op, f"tiles of {rows} and of {type.shape[0]} rows in one kernel: its threads hold one kind of rows"
+                )
             rows = type.shape[0]
     if rows is not None and rows not in target.mma_m:
         fail(kernel, f"register tiles of {rows} rows: {target.name} spreads {', '.join(map(str, target.mma_m))}")
     return 128 if rows is None else rows
 
 
-def _tensor_core(target: Target, rows: int, accumulators: int) -> TensorCore:
+def _tensor_core(target: Target, rows: int, accumulators: int) -> TensorCore[Fragment]:
     if target.mma == "wgmma":
         return Wgmma(rows, target.threads(rows) // 128)
     return Tcgen05(rows, accumulators)
-

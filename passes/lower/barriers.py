@@ -118,5 +118,3 @@ def lower_wait_ld(k: KernelLowering, op: WaitLdOp) -> None:
     del op
     if k.target.mma == "tcgen05":
         k.e.add(nvvm.Tcgen05WaitOp(nvvm.Tcgen05Wait.LOAD))
-
-

@@ -58,7 +58,9 @@ def lower_tma(k: KernelLowering, op: CopyAsyncOp) -> None:
     tensor_map = k.tensor_map(copy.view, copy.tile.type)
     for fast_offset, slow_offset, bytes in copy.tile.type.layout.boxes():
         box = [e.plus(c, o) for c, o in zip(coordinates, (fast_offset, slow_offset), strict=False)]
-        pointer = k.smem_pointer(e.plus(copy.tile.offset, bytes) if isinstance(copy.tile.offset, SSAValue) else copy.tile.offset + bytes)
+        pointer = k.smem_pointer(
+            e.plus(copy.tile.offset, bytes) if isinstance(copy.tile.offset, SSAValue) else copy.tile.offset + bytes
+        )
         if op.is_load:
             assert op.barrier is not None
             mbar = barrier_pointer(k, op.barrier, op.stage)
@@ -122,10 +124,7 @@ def _global_address(k: KernelLowering, copy: _Copy, at: Sequence[SSAValue]) -> S
     offset: SSAValue | None = None
     for dim, coordinate in enumerate(at):
         wide = e.extended(coordinate, i64)
-        if dim == view.order[0]:
-            part = e.times(wide, view.dtype.bytes)
-        else:
-            part = e.times(wide, k.pitch(copy.view, dim))
+        part = e.times(wide, view.dtype.bytes if dim == view.order[0] else k.pitch(copy.view, dim))
         offset = part if offset is None else e.plus(offset, part)
     assert offset is not None
     return e.offset(k.pointer(copy.view), offset)
@@ -184,5 +183,3 @@ def _move(k: KernelLowering, copy: _Copy, fast: SSAValue, slow: SSAValue, vector
         element(index)
     e.branch(after)
     e.at(after)
-
-

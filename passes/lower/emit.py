@@ -217,7 +217,9 @@ class Emitter:
             indices, values = [bytes], []
         else:
             indices, values = [llvm.GEP_USE_SSA_VAL], [bytes]
-        return self.add(llvm.GEPOp(pointer, indices, IntegerType(8), ssa_indices=values, result_type=pointer.type)).result
+        return self.add(
+            llvm.GEPOp(pointer, indices, IntegerType(8), ssa_indices=values, result_type=pointer.type)
+        ).result
 
     def load(self, pointer: SSAValue, type: Attribute, alignment: int) -> SSAValue:
         return self.add(llvm.LoadOp(pointer, type, alignment)).dereferenced_value
@@ -245,6 +247,8 @@ class Emitter:
         self, text: str, constraints: str, operands: Sequence[SSAValue], result: Attribute | None, *, effects: bool
     ) -> SSAValue | None:
         """Inline PTX; `effects` keeps it where it is."""
-        op = llvm.InlineAsmOp(text, constraints, operands, None if result is None else [result], has_side_effects=effects)
+        op = llvm.InlineAsmOp(
+            text, constraints, operands, None if result is None else [result], has_side_effects=effects
+        )
         self.add(op)
         return op.res

@@ -179,9 +179,7 @@ class _Address:
             # thread's own column may reach the second unit of its 8 columns (f32).
             rows = e.times(self.row, layout.swizzle)
             self.thread_part = e.plus(rows, e.bits_and(column, 15))
-            self.xor = e.bits_xor(
-                e.bits_and(e.shifted_right(rows, 3), layout.swizzle - 16), e.bits_and(column, 16)
-            )
+            self.xor = e.bits_xor(e.bits_and(e.shifted_right(rows, 3), layout.swizzle - 16), e.bits_and(column, 16))
 
     def vector(self, run: Run) -> SSAValue:
         """Pointer to a whole run."""
@@ -260,8 +258,6 @@ def lower_load(k: KernelLowering, fragment: Fragment, op: LoadOp) -> None:
             words += [e.load(address.element(run, i), f32, 4) for i in range(per_run)]
         else:
             for i in range(per_run):
-                low, high = (
-                    e.extended(e.load(address.element(run, 2 * i + half), i16, 2)) for half in (0, 1)
-                )
+                low, high = (e.extended(e.load(address.element(run, 2 * i + half), i16, 2)) for half in (0, 1))
                 words.append(e.bits_or(low, e.shifted_left(high, 16)))
     k.values[op.res] = RegTile(tuple(words))

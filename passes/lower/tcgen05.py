@@ -25,11 +25,11 @@ _LOAD_COLUMNS = (64, 32, 16, 8, 4, 2, 1)
 """Columns that one tcgen05.ld.32x32b takes, widest first; x128 would leave no registers for anything else."""
 
 
-class Tcgen05(TensorCore):
+class Tcgen05(TensorCore[Tcgen05Fragment]):
     """One allocation holds all accumulators; the first warp makes it and gives it back."""
 
     def __init__(self, rows: int, accumulators: int):
-        self.fragment: Tcgen05Fragment = Tcgen05Fragment(rows)
+        self.fragment = Tcgen05Fragment(rows)
         self.to_free = accumulators
         self.base: SSAValue | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
 
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
@@ -15,10 +16,13 @@ from tilec.passes.lower.fragment import Fragment
 from tilec.passes.lower.kernel import KernelLowering, SmemTile
 
 
-class TensorCore(ABC):
+FragmentT_co = TypeVar("FragmentT_co", bound=Fragment, covariant=True)
+
+
+class TensorCore(ABC, Generic[FragmentT_co]):
     """Accumulators, MMAs and their completion."""
 
-    fragment: Fragment
+    fragment: FragmentT_co
 
     @abstractmethod
     def alloc(self, k: KernelLowering, op: AllocOp) -> None: ...

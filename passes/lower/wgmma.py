@@ -18,7 +18,7 @@ _BLOCK = 64
 _F32_BYTES = 4
 
 
-class Wgmma(TensorCore):
+class Wgmma(TensorCore[WgmmaFragment]):
     """Each accumulator is an array of f32 on the stack; LLVM's SROA turns it into registers that flow through the loops.
 
     The inline asm of an MMA, and of the wait that completes it, takes all of the accumulator in and out: nothing else
@@ -26,7 +26,7 @@ class Wgmma(TensorCore):
     """
 
     def __init__(self, rows: int, groups: int):
-        self.fragment: WgmmaFragment = WgmmaFragment(rows, groups)
+        self.fragment = WgmmaFragment(rows, groups)
         self.slots: dict[SSAValue, list[SSAValue]] = {}
 
     def _registers(self, type: AccType) -> int:
@@ -56,7 +56,9 @@ class Wgmma(TensorCore):
         tied = [e.load(slot, f32, _F32_BYTES) for slot in slots]
         ties = [str(i) for i in range(len(slots))]
         constraint = ",".join(["=f"] * len(slots) + constraints + ties + ["~{memory}"])
-        result = e.asm(text, constraint, [*operands, *tied], llvm.LLVMStructType.from_type_list([f32] * len(slots)), effects=True)
+        result = e.asm(
+            text, constraint, [*operands, *tied], llvm.LLVMStructType.from_type_list([f32] * len(slots)), effects=True
+        )
         assert result is not None
         for i, slot in enumerate(slots):
             e.store(e.member(result, i, f32), slot, _F32_BYTES)
