@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from llvmlite import ir
@@ -26,7 +27,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     ModuleOp,
-    UnknownLoc,
     VectorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -44,7 +44,7 @@ DATA_LAYOUT = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i2
 def to_llvm(module: ModuleOp, target: Target) -> str:
     """The LLVM IR of `module`, whose ops are all known to select on `target` (else `CodegenError`)."""
     verify_selectable(module, target)
-    return str(_Translation(module).llvm)
+    return _Translation(module).text()
 
 
 class _BFloatType(ir.types.Type):
@@ -147,66 +147,92 @@ def _integers(value: Attribute) -> str | None:
     return None
 
 
+@dataclass(frozen=True)
+class _Node:
+    """A metadata node, as an instruction refers to it."""
+
+    number: int
+
+    def get_reference(self) -> str:
+        return f"!{self.number}"
+
+
 class _DebugInfo:
-    """Locations of ops as ``!DILocation``, just enough for ``.file`` and ``.loc`` in the PTX."""
+    """Locations of ops as ``!DILocation``, just enough for ``.file`` and ``.loc`` in the PTX.
 
-    def __init__(self, module: ir.Module) -> None:
-        self.module = module
-        self.files: dict[str, Any] = {}
-        self.locations: dict[tuple[Any, SourceLocation], Any] = {}
-        self.unit: Any = None
+    Written as text: a node an op is too much for llvmlite's metadata objects.
+    """
 
-    def file(self, name: str) -> Any:
-        if name not in self.files:
-            self.files[name] = self.module.add_debug_info("DIFile", {"filename": name, "directory": ""})
-        return self.files[name]
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.known: dict[str, _Node] = {}
+        self.locations: dict[SourceLocation, _Node] = {}
+        self.unit: _Node | None = None
+        self.scope = _Node(0)
+        self.scope_file = ""
 
-    def subprogram(self, function: ir.Function, at: SourceLocation) -> Any:
-        module = self.module
+    def add(self, text: str) -> _Node:
+        node = _Node(len(self.lines))
+        self.lines.append(f"!{node.number} = {text}")
+        return node
+
+    def once(self, text: str) -> _Node:
+        known = self.known.get(text)
+        if known is None:
+            known = self.known[text] = self.add(text)
+        return known
+
+    def file(self, name: str) -> str:
+        return self.once(f'!DIFile(filename: "{_escaped(name)}", directory: "")').get_reference()
+
+    def enter(self, function: str, at: SourceLocation) -> _Node:
+        """The scope of the locations to come."""
+        file = self.file(at.file)
         if self.unit is None:
-            self.unit = module.add_debug_info(
-                "DICompileUnit",
-                {
-                    "language": ir.DIToken("DW_LANG_C"),
-                    "file": self.file(at.file),
-                    "producer": "tilec",
-                    "isOptimized": True,
-                    # Line directives only: the target line of the PTX stays free of "debug", which would switch
-                    # the assembler's optimisations off.
-                    "emissionKind": ir.DIToken("DebugDirectivesOnly"),
-                },
-                is_distinct=True,
+            # Line directives only: "debug" on the target line would switch the assembler's optimisations off.
+            self.unit = self.add(
+                f'distinct !DICompileUnit(language: DW_LANG_C, file: {file}, producer: "tilec", isOptimized: true,'
+                " emissionKind: DebugDirectivesOnly)"
             )
-            module.add_named_metadata("llvm.dbg.cu", self.unit)
-            module.add_named_metadata("llvm.module.flags", [_I32(2), "Debug Info Version", _I32(3)])
-        void = module.add_debug_info("DISubroutineType", {"types": module.add_metadata([None])})
-        return module.add_debug_info(
-            "DISubprogram",
-            {
-                "name": function.name,
-                "linkageName": function.name,
-                "scope": self.file(at.file),
-                "file": self.file(at.file),
-                "line": at.line,
-                "scopeLine": at.line,
-                "type": void,
-                "spFlags": ir.DIToken("DISPFlagDefinition | DISPFlagOptimized"),
-                "unit": self.unit,
-            },
-            is_distinct=True,
+        kind = self.once(f"!DISubroutineType(types: {self.once('!{null}').get_reference()})")
+        self.scope = self.add(
+            f'distinct !DISubprogram(name: "{_escaped(function)}", scope: {file}, file: {file}, line: {at.line}, scopeLine: {at.line},'
+            f" type: {kind.get_reference()}, spFlags: DISPFlagDefinition | DISPFlagOptimized,"
+            f" unit: {self.unit.get_reference()})"
         )
+        self.scope_file = at.file
+        self.locations = {}
+        return self.scope
 
-    def location(self, subprogram: Any, file: str, at: SourceLocation) -> Any:
-        key = (subprogram.name, at)
-        if key not in self.locations:
-            scope = subprogram
-            if at.file != file:
-                block = {"scope": subprogram, "file": self.file(at.file), "discriminator": 0}
-                scope = self.module.add_debug_info("DILexicalBlockFile", block)
-            self.locations[key] = self.module.add_debug_info(
-                "DILocation", {"line": at.line, "column": min(at.column, 0xFFFF), "scope": scope}
-            )
-        return self.locations[key]
+    def location(self, at: SourceLocation) -> _Node:
+        found = self.locations.get(at)
+        if found is None:
+            scope = self.scope.get_reference()
+            if at.file != self.scope_file:
+                block = f"!DILexicalBlockFile(scope: {scope}, file: {self.file(at.file)}, discriminator: 0)"
+                scope = self.once(block).get_reference()
+            # LLVM keeps 16 bits of the column.
+            text = f"!DILocation(line: {at.line}, column: {min(at.column, 0xFFFF)}, scope: {scope})"
+            found = self.locations[at] = self.add(text)
+        return found
+
+    def text(self) -> str:
+        if self.unit is None:
+            return ""
+        version = self.once('!{i32 2, !"Debug Info Version", i32 3}')
+        named = [
+            f"!llvm.dbg.cu = !{{{self.unit.get_reference()}}}",
+            f"!llvm.module.flags = !{{{version.get_reference()}}}",
+        ]
+        return "\n".join([*named, *self.lines, ""])
+
+
+def _escaped(text: str) -> str:
+    """`text` inside LLVM's double quotes: UTF-8, with what is not printable ASCII in hexadecimal."""
+    return "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}"
+        for byte in text.encode("utf-8", "surrogateescape")
+    )
 
 
 class _Translation:
@@ -216,7 +242,7 @@ class _Translation:
         self.llvm = ir.Module()
         self.llvm.triple = TRIPLE
         self.llvm.data_layout = DATA_LAYOUT
-        self.debug = _DebugInfo(self.llvm)
+        self.debug = _DebugInfo()
         self.values: dict[SSAValue, Any] = {}
         self.blocks: dict[Block, Any] = {}
         self.builder: Any = None
@@ -232,6 +258,9 @@ class _Translation:
         for op, function in functions:
             if op.body.blocks:
                 self.convert_body(op, function)
+
+    def text(self) -> str:
+        return f"{self.llvm}\n{self.debug.text()}"
 
     def declare_global(self, op: llvm.GlobalOp) -> None:
         variable = ir.GlobalVariable(
@@ -274,18 +303,14 @@ class _Translation:
             for arg in block.args:
                 self.values[arg] = builder.phi(convert_type(arg.type))
         at = location_of(op)
-        subprogram = None
         if at is not None:
-            subprogram = self.debug.subprogram(function, at)
-            function.set_metadata("dbg", subprogram)
+            function.set_metadata("dbg", self.debug.enter(function.name, at))
         for block in blocks:
             self.builder = ir.IRBuilder(self.blocks[block])
             for inner in block.ops:
-                if at is not None and subprogram is not None:
-                    where = None if isinstance(inner.location, UnknownLoc) else resolve(inner.location)
-                    self.builder.debug_metadata = (
-                        None if where is None else self.debug.location(subprogram, at.file, where)
-                    )
+                if at is not None:
+                    where = resolve(inner.location)
+                    self.builder.debug_metadata = None if where is None else self.debug.location(where)
                 converter = _CONVERTERS.get(type(inner))
                 if converter is None:
                     convert_op(inner, self.builder, self.values, self.blocks)
@@ -303,10 +328,8 @@ class _Translation:
         return self.builder.call(function, args)
 
     def asm(self, text: str, constraints: str, result: Any, args: Sequence[Any], *, side_effects: bool) -> Any:
-        escaped = text.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A").replace("\t", "\\09")
-        asm = ir.InlineAsm(
-            ir.FunctionType(result, [arg.type for arg in args]), escaped, constraints, side_effect=side_effects
-        )
+        kind = ir.FunctionType(result, [arg.type for arg in args])
+        asm = ir.InlineAsm(kind, _escaped(text), constraints, side_effect=side_effects)
         return self.builder.call(asm, args, attrs=_CONVERGENT if side_effects else ("nounwind",))
 
 

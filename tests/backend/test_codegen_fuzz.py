@@ -210,10 +210,19 @@ class Kernel:
         values = [self.operand(kind) for kind in row.operands]
         results = [parse(kind) for kind in row.results]
         if row.name == "nvvm.wgmma.commit.group.sync.aligned":
-            self.block.add_op(nvvm.WgmmaFenceAlignedOp())  # without it ptxas injects one, which counts as an error
+            self.wgmma()  # of an empty group ptxas complains
         op = self.build(case, values, results)
         self.block.add_op(op)
         return op
+
+    def wgmma(self) -> None:
+        registers = llvm.LLVMStructType.from_type_list([f32] * 4)
+        accumulators = [self.load(f32) for _ in range(4)]
+        descriptor = self.load(i64)
+        text = "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {$0, $1, $2, $3}, $4, $5, 1, 1, 1, 0, 0;"
+        operands = [descriptor, descriptor, *accumulators]
+        constraints = "=f,=f,=f,=f,l,l,0,1,2,3,~{memory}"
+        self.add(llvm.InlineAsmOp(text, constraints, operands, [registers], has_side_effects=True))
 
     def build(self, case: Case, values: list[SSAValue], results: list[Attribute]) -> Operation:
         row = case.row
