@@ -158,6 +158,8 @@ class Kernel:
         self.block = Block(arg_types=[nvvm.PTR, nvvm.PTR_GLOBAL])
         self.tensor_map, self.memory = self.block.args
         op = self.make(case)
+        if case.row.name == "nvvm.wgmma.commit.group.sync.aligned":
+            self.block.add_op(nvvm.WgmmaWaitGroupSyncOp(0))
         for result in op.results:
             self.keep(result)
         self.block.add_op(llvm.ReturnOp())
@@ -184,7 +186,7 @@ class Kernel:
         return op.results[0]
 
     def load(self, kind: Attribute) -> SSAValue:
-        return self.add(llvm.LoadOp(self.memory, kind, 1))
+        return self.add(llvm.LoadOp(self.memory, kind, 16))
 
     def constant(self, value: int, kind: Attribute) -> SSAValue:
         return self.add(llvm.ConstantOp(IntegerAttr(value, kind), kind))
@@ -210,7 +212,7 @@ class Kernel:
         values = [self.operand(kind) for kind in row.operands]
         results = [parse(kind) for kind in row.results]
         if row.name == "nvvm.wgmma.commit.group.sync.aligned":
-            self.wgmma()  # of an empty group ptxas complains
+            self.wgmma()  # ptxas complains of an empty group
         op = self.build(case, values, results)
         self.block.add_op(op)
         return op
@@ -269,7 +271,7 @@ class Kernel:
         elif isinstance(kind, llvm.LLVMPointerType):
             self.keep(self.add(llvm.PtrToIntOp(value, i64)))
         else:
-            self.block.add_op(llvm.StoreOp(value, self.memory, 1))
+            self.block.add_op(llvm.StoreOp(value, self.memory, 16))
 
 
 def compile_cases(target: str, chosen: Sequence[int]) -> str:
