@@ -1,0 +1,81 @@
+"""What a synchronous (L0) kernel may hold. Passes that take one ask here first, and refuse anything else with a reason."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from xdsl.ir import Block, Operation
+from xdsl.traits import is_side_effect_free
+
+from tilec.diagnostics import fail
+from tilec.dialects.tile import (
+    AddOp,
+    AllocOp,
+    BroadcastOp,
+    CastOp,
+    CopyOp,
+    DimOp,
+    ForOp,
+    GridOp,
+    KernelOp,
+    LoadOp,
+    MaxOp,
+    MmaOp,
+    MulOp,
+    RingType,
+    SplatOp,
+    StoreOp,
+    SubOp,
+    YieldOp,
+)
+
+_REGISTERS = (SplatOp, CastOp, BroadcastOp, AddOp, SubOp, MulOp, MaxOp)
+_SYNCHRONOUS = (AllocOp, CopyOp, LoadOp, StoreOp, MmaOp, ForOp, YieldOp, DimOp, GridOp, *_REGISTERS)
+
+
+def body_of(kernel: KernelOp) -> Block:
+    """The block that one CTA of a synchronous kernel executes: the grid's body, or the kernel's if there is no grid."""
+    for op in kernel.walk():
+        if op is not kernel:
+            _check(op)
+    top = kernel.body.block
+    grids = [op for op in top.ops if isinstance(op, GridOp)]
+    if not grids:
+        return top
+    if len(grids) > 1:
+        fail(grids[1], "a second grid in one kernel", hint="give each grid a kernel of its own")
+    for op in top.ops:
+        if op is not grids[0] and (isinstance(op, AllocOp) or not is_side_effect_free(op)):
+            fail(op, f"{op.name} outside of the grid", hint="move it into the grid, whose body each tile executes")
+    return grids[0].body.block
+
+
+def is_synchronous(kernel: KernelOp) -> bool:
+    """Whether there is a whole-tile operation left that only a synchronous kernel may hold."""
+    return any(
+        isinstance(op, CopyOp | ForOp) or (isinstance(op, MmaOp) and op.accumulate is None) for op in kernel.walk()
+    )
+
+
+def _check(op: Operation) -> None:
+    if isinstance(op, GridOp) and not isinstance(op.parent_op(), KernelOp):
+        fail(op, "a grid inside of another operation", hint="a kernel has one tile.grid, at its top")
+    if isinstance(op, MmaOp) and op.accumulate is not None:
+        _refuse_asynchronous(op)
+    if isinstance(op, AllocOp) and isinstance(op.res.type, RingType):
+        _refuse_asynchronous(op)
+    if isinstance(op, _SYNCHRONOUS):
+        return
+    if op.dialect_name() == "tile":
+        _refuse_asynchronous(op)
+    if op.regions or not is_side_effect_free(op):
+        hint = "tile.grid and tile.for are its control flow; asynchronous kernels have scf"
+        fail(op, f"{op.name} has no place in a synchronous kernel", hint=hint)
+
+
+def _refuse_asynchronous(op: Operation) -> NoReturn:
+    fail(
+        op,
+        f"{op.name}: this kernel is asynchronous already, by `tma` or `threads` or by hand",
+        hint="`retile`, then one of `tma` and `threads`, come first and take a synchronous kernel",
+    )
