@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerType, i64
+from xdsl.dialects.builtin import I64, DenseArrayBase, IndexType, IntegerAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
@@ -16,7 +16,8 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 EFFECTS = (MemoryReadEffect(), MemoryWriteEffect())
 """Of every operation that touches storage, barriers or time: never merged, moved or dropped."""
 
-Ints = DenseArrayBase[IntegerType]
+Int = IntegerAttr[I64]
+Ints = DenseArrayBase[I64]
 
 
 def ints(values: Sequence[int]) -> Ints:

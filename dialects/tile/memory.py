@@ -321,7 +321,7 @@ class CopyAsyncOp(TileOp):
         if self.dispatch not in DISPATCHES:
             raise VerifyException(f"dispatch {self.dispatch}: expected one of {', '.join(DISPATCHES)}")
         if self.dispatch == "tmem":
-            if not isinstance(source, AccType) or dest is not None or self.res is None or self.barrier is not None:
+            if not isinstance(source, AccType) or self.res is None or [*self.operands] != [self.source]:
                 raise VerifyException("dispatch tmem copies an accumulator to a register tile result")
             assert isinstance(self.res.type, RegType)
             if (self.res.type.shape, self.res.type.element) != (source.shape, source.element):
@@ -337,7 +337,7 @@ class CopyAsyncOp(TileOp):
             case _:
                 raise VerifyException(f"dispatch {self.dispatch} copies between a view and a shared tile")
         if self.dispatch == "threads":
-            if self.barrier is not None:
+            if self.barrier is not None or self.stage is not None:
                 raise VerifyException("a thread copy signals no barrier: the threads synchronise themselves")
             return
         if not tile.swizzle:
@@ -397,6 +397,8 @@ class CopyAsyncOp(TileOp):
 def verify_stage(barrier: SSAValue | None, stage: SSAValue | None) -> None:
     """A barrier array of several stages is always indexed."""
     if barrier is None:
+        if stage is not None:
+            raise VerifyException("a stage, but no barrier")
         return
     assert isinstance(barrier.type, MbarrierType)
     if stage is None and barrier.type.depth > 1:

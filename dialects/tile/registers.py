@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC
+from math import isinf
 
-from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
@@ -25,13 +26,35 @@ def _parse_type(parser: Parser) -> RegType:
     return type
 
 
+def _parse_f32(parser: Parser) -> float:
+    """`-1.5`, `2`, `inf`, `-inf`, `nan`"""
+    at = parser.pos
+    negative = parser.parse_optional_punctuation("-") is not None
+    name = parser.parse_optional_keyword("inf") or parser.parse_optional_keyword("nan")
+    value = parser.parse_optional_float(allow_negative=False) if name is None else float(name)
+    if value is None:
+        value = float(
+            parser.parse_integer(allow_boolean=False, allow_negative=False, context_msg=": a number, inf or nan")
+        )
+    if name is None and isinf(FloatAttr(value, f32).value.data):
+        parser.raise_error(f"{value!r} is too large for f32: write inf", at, parser.pos)
+    return -value if negative else value
+
+
+def _float_text(value: float) -> str:
+    """The shortest text that `_parse_f32` reads as the same number: with a point before an exponent, as MLIR wants it."""
+    same = (t for digits in range(1, 10) if FloatAttr(float(t := f"{value:.{digits}g}"), f32).value.data == value)
+    text = repr(float(next(same, "nan")))
+    return text if "." in text else text.replace("e", ".0e")
+
+
 @irdl_op_definition
 class SplatOp(TileOp):
     """`%z = tile.splat 0.0 : !tile.reg<128x64xf16>`: every element is the constant."""
 
     name = "tile.splat"
 
-    value_attr = prop_def(FloatAttr, prop_name="value")
+    value_attr = prop_def(FloatAttr[Float32Type], prop_name="value")
     res = result_def(RegType)
 
     traits = traits_def(Pure())
@@ -45,11 +68,10 @@ class SplatOp(TileOp):
 
     @classmethod
     def parse_syntax(cls, parser: Parser) -> SplatOp:
-        value = float(parser.parse_number())
-        return SplatOp(value, _parse_type(parser))
+        return SplatOp(_parse_f32(parser), _parse_type(parser))
 
     def print_syntax(self, printer: Printer) -> None:
-        printer.print_string(f" {self.value!r} : ")
+        printer.print_string(f" {_float_text(self.value)} : ")
         printer.print_attribute(self.res.type)
 
 

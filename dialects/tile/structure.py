@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
+    lazy_traits_def,
     operand_def,
     opt_attr_def,
     prop_def,
@@ -21,6 +22,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
+    HasParent,
     IsolatedFromAbove,
     IsTerminator,
     NoTerminator,
@@ -31,7 +33,17 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from tilec.dialects.tile.assembly import EFFECTS, Ints, TileOp, int_tuple, ints, parse_int_list, parse_value, print_ints
+from tilec.dialects.tile.assembly import (
+    EFFECTS,
+    Int,
+    Ints,
+    TileOp,
+    int_tuple,
+    ints,
+    parse_int_list,
+    parse_value,
+    print_ints,
+)
 from tilec.dialects.tile.types import ViewType
 
 
@@ -114,7 +126,7 @@ class GridOp(TileOp):
     steps = prop_def(Ints)
     body = region_def("single_block")
 
-    traits = traits_def(NoTerminator(), *EFFECTS)
+    traits = traits_def(NoTerminator(), HasParent(KernelOp), *EFFECTS)
 
     def __init__(self, view: SSAValue, steps: Sequence[int], body: Region):
         super().__init__(operands=[view], properties={"steps": ints(steps)}, regions=[body])
@@ -161,7 +173,7 @@ class YieldOp(IRDLOperation):
 
     values = var_operand_def()
 
-    traits = traits_def(IsTerminator(), Pure())
+    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(ForOp), Pure()))
     assembly_format = "attr-dict ($values^ `:` type($values))?"
 
     def __init__(self, *values: SSAValue):
@@ -179,8 +191,8 @@ class ForOp(TileOp):
 
     view = operand_def(ViewType)
     inits = var_operand_def()
-    dim = prop_def(IntegerAttr)
-    step_attr = prop_def(IntegerAttr, prop_name="step")
+    dim = prop_def(Int)
+    step_attr = prop_def(Int, prop_name="step")
     res = var_result_def()
     body = region_def("single_block")
 
@@ -223,6 +235,8 @@ class ForOp(TileOp):
         last = self.body.block.last_op
         if not isinstance(last, YieldOp) or [v.type for v in last.values] != carried:
             raise VerifyException("tile.yield does not match iter_args")
+        if [r.type for r in self.res] != carried:
+            raise VerifyException("the results do not match iter_args")
 
     @classmethod
     def parse_syntax(cls, parser: Parser) -> ForOp:
@@ -261,7 +275,9 @@ class ForOp(TileOp):
                 printer.print_string(" = ")
                 printer.print_ssa_value(init)
             printer.print_string(") ")
-        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=bool(self.inits))
+        last = self.body.block.last_op
+        says_something = bool(self.inits) or (last is not None and bool(last.attributes))
+        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=says_something)
 
 
 @irdl_op_definition
@@ -282,6 +298,10 @@ class SingleThreadOp(TileOp):
         region = body if isinstance(body, Region) else Region(Block(list(body)))
         super().__init__(regions=[region])
 
+    def verify_(self) -> None:
+        if self.body.block.args:
+            raise VerifyException("the body of tile.single_thread has no arguments")
+
     @classmethod
     def parse_syntax(cls, parser: Parser) -> SingleThreadOp:
         return SingleThreadOp(parser.parse_region())
@@ -298,7 +318,7 @@ class DimOp(TileOp):
     name = "tile.dim"
 
     view = operand_def(ViewType)
-    dim = prop_def(IntegerAttr)
+    dim = prop_def(Int)
     res = result_def(IndexType)
 
     traits = traits_def(Pure())
@@ -342,7 +362,7 @@ class ScheduleOp(TileOp):
     turn = operand_def(IndexType)
     view = operand_def(ViewType)
     steps = prop_def(Ints)
-    group_attr = prop_def(IntegerAttr, prop_name="group")
+    group_attr = prop_def(Int, prop_name="group")
     valid = result_def(i1)
     offsets = var_result_def(IndexType)
 
@@ -365,6 +385,8 @@ class ScheduleOp(TileOp):
 
     def verify_(self) -> None:
         _verify_over(self.view, self.step)
+        if len(self.offsets) != len(self.step):
+            raise VerifyException(f"a schedule over {len(self.step)} dimensions has as many offsets")
         if self.group < 1:
             raise VerifyException(f"group {self.group} must be positive")
 

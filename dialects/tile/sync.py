@@ -19,7 +19,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tilec.dialects.tile.assembly import EFFECTS, TileOp, parse_optional_stage, parse_value, print_optional_stage
+from tilec.dialects.tile.assembly import EFFECTS, Int, TileOp, parse_optional_stage, parse_value, print_optional_stage
 from tilec.dialects.tile.memory import verify_stage
 from tilec.dialects.tile.types import MbarrierType
 
@@ -42,7 +42,7 @@ class MbarrierInitOp(TileOp):
 
     name = "tile.mbarrier.init"
 
-    count_attr = prop_def(IntegerAttr, prop_name="count")
+    count_attr = prop_def(Int, prop_name="count")
     res = result_def(MbarrierType)
 
     traits = traits_def(*EFFECTS)
@@ -86,7 +86,7 @@ class ArriveExpectTxOp(TileOp):
 
     barrier = operand_def(MbarrierType)
     stage = opt_operand_def(IndexType)
-    bytes_attr = prop_def(IntegerAttr, prop_name="bytes")
+    bytes_attr = prop_def(Int, prop_name="bytes")
 
     traits = traits_def(*EFFECTS)
 
@@ -158,7 +158,7 @@ class TryWaitOp(TileOp):
     barrier = operand_def(MbarrierType)
     stage = opt_operand_def(IndexType)
     phase = operand_def(i32)
-    outstanding_attr = prop_def(IntegerAttr, prop_name="outstanding")
+    outstanding_attr = prop_def(Int, prop_name="outstanding")
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(*EFFECTS)
@@ -271,7 +271,7 @@ class WaitGroupOp(TileOp):
 
     name = "tile.bulk.wait_group"
 
-    pending_attr = prop_def(IntegerAttr, prop_name="pending")
+    pending_attr = prop_def(Int, prop_name="pending")
     read_attr = opt_prop_def(UnitAttr, prop_name="read")
 
     traits = traits_def(*EFFECTS)

@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilec.dialects.tile.dtypes import DTYPES, DType, dtype_of
 from tilec.dialects.tile.layout import SWIZZLES, SmemLayout
 
+_EXTENT = re.compile(r"[0-9]{1,18}")
 _SYMBOL = re.compile(r"[A-Za-wyz_][A-Za-wyz0-9_]*")
 ALIGNMENTS = (16, 8, 4, 2)
 """Bytes that may divide base address and every pitch of a view."""
@@ -31,7 +32,7 @@ def _parse_shape(parser: AttrParser, *, symbols: bool) -> tuple[list[int | str |
         parser.raise_error(f"unsupported element type '{element}': tiles hold {', '.join(DTYPES)}", start, end)
     shape: list[int | str | None] = []
     for dim in dims:
-        if dim.isdecimal():
+        if _EXTENT.fullmatch(dim):
             shape.append(int(dim))
         elif symbols and dim == "?":
             shape.append(None)
@@ -73,8 +74,14 @@ def _verify_order(order: tuple[int, ...], rank: int) -> None:
         raise VerifyException(f"order {list(order)} is not a permutation of the {rank} dimensions")
 
 
-def _verify_shape(what: str, shape: tuple[int, ...]) -> None:
+def _verify_element(element: Attribute) -> None:
+    if element not in [d.type for d in DTYPES.values()]:
+        raise VerifyException(f"unsupported element type {element}: tiles hold {', '.join(DTYPES)}")
+
+
+def _verify_shape(what: str, shape: tuple[int, ...], element: Attribute) -> None:
     _verify_rank(what, len(shape))
+    _verify_element(element)
     if any(d < 1 or d > 1 << 16 for d in shape):
         raise VerifyException(f"{what} has shape {'x'.join(map(str, shape))}: extents must be 1 to 65536")
 
@@ -167,13 +174,17 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         _verify_rank("view", self.rank)
-        if self.element not in [d.type for d in DTYPES.values()]:
-            raise VerifyException(f"unsupported element type {self.element}: tiles hold {', '.join(DTYPES)}")
+        _verify_element(self.element)
         for extent in self.extents:
-            if not isinstance(extent, IntAttr | StringAttr) or (
-                isinstance(extent, IntAttr) and int(cast("IntAttr[int]", extent).data) < 0
-            ):
-                raise VerifyException(f"bad extent {extent} of a view")
+            match extent:
+                case IntAttr(data=int() as size) if size >= 0:
+                    pass
+                case StringAttr(data=symbol) if symbol == "?" or _SYMBOL.fullmatch(symbol):
+                    pass
+                case _:
+                    raise VerifyException(
+                        f"bad extent {extent} of a view: expected an integer, a symbol without the letter x, or ?"
+                    )
         _verify_order(self.order, self.rank)
         if self.align not in ALIGNMENTS or self.align < self.dtype.bytes:
             raise VerifyException(
@@ -255,7 +266,7 @@ class SmemType(_Shaped):
         return SmemLayout(fast, slow, self.dtype.bytes, self.swizzle)
 
     def verify(self) -> None:
-        _verify_shape("shared tile", self.shape)
+        _verify_shape("shared tile", self.shape, self.element)
         _verify_order(self.order, len(self.shape))
         if not self.swizzle:
             return
@@ -322,7 +333,7 @@ class AccType(_PlainTile):
         return AccType(_ints(shape), element)
 
     def verify(self) -> None:
-        _verify_shape("accumulator", self.shape)
+        _verify_shape("accumulator", self.shape, self.element)
         if len(self.shape) != 2 or self.element != DTYPES["f32"].type:
             raise VerifyException("an accumulator has rank 2 and element type f32")
 
@@ -341,7 +352,7 @@ class RegType(_PlainTile):
         return RegType(_ints(shape), element)
 
     def verify(self) -> None:
-        _verify_shape("register tile", self.shape)
+        _verify_shape("register tile", self.shape, self.element)
 
 
 @irdl_attr_definition
