@@ -6,6 +6,7 @@ block argument the position of its own text, so that passes, errors and PTX ``.l
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
@@ -82,7 +83,7 @@ def parse_text(
         raise
     except ParseError as error:
         raise _from_parse_error(error) from error
-    except (VerifyException, ValueError, RecursionError) as error:
+    except (VerifyException, ValueError, OverflowError, NotImplementedError, RecursionError) as error:
         # Operations and attributes are built while they are read, and what xDSL refuses then, it refuses without a
         # position: point at the operation.
         raise TilecError(one_line(error), None if parser is None else parser.location_of_operation()) from error
@@ -93,6 +94,9 @@ def parse_text(
 
 class _Lexer(MLIRLexer):
     """Reads every UTF-8 string literal as a string: xDSL takes one for bytes if an escape in it is not ASCII."""
+
+    # xDSL's expression, without its nested repetition: that takes exponential time to see that a string has no end.
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
     def _lex_string_literal(self, start_pos: Position) -> MLIRToken:
         token = super()._lex_string_literal(start_pos)
