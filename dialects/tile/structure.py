@@ -101,7 +101,7 @@ class KernelOp(IRDLOperation):
             printer.print_list(self.body.block.args, printer.print_block_argument)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
 
 
 def _verify_over(view: SSAValue, steps: Sequence[int]) -> None:
@@ -162,7 +162,7 @@ class GridOp(TileOp):
         printer.print_string(" step ")
         print_ints(printer, self.step, "(", ")")
         printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
 
 
 @irdl_op_definition
@@ -304,11 +304,11 @@ class SingleThreadOp(TileOp):
 
     @classmethod
     def parse_syntax(cls, parser: Parser) -> SingleThreadOp:
-        return SingleThreadOp(parser.parse_region())
+        return SingleThreadOp(parser.parse_region([]))
 
     def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
-        printer.print_region(self.body)
+        printer.print_region(self.body, print_empty_block=False)
 
 
 @irdl_op_definition
