@@ -532,7 +532,9 @@ ASM_FAMILIES: dict[str, frozenset[str]] = {
     "clusterlaunchcontrol": BLACKWELL,
 }
 """First words of the PTX instructions that inline assembly may hold. LLVM does not read them; ptxas does."""
-_LABEL = re.compile(r"[A-Za-z_$][\w$]*(\$\{:uid\})?\s*:(?!:)")
+_LIST = re.compile(r"\{[^{};\n]*\}")
+"""Registers in braces; a block in braces has a semicolon or a line break."""
+_LABEL = re.compile(r"[A-Za-z_$][\w$]*\s*:(?!:)")
 
 
 def _inline_asm(op: llvm.InlineAsmOp, target: str) -> str | None:
@@ -581,7 +583,7 @@ def _asm_problem(text: str, registers: int, target: str) -> str | None:
     for number in re.findall(r"\$\{?(\d+)", text):
         if int(number) >= registers:
             return f"${number} names no operand"
-    for statement in re.split(r"[;{}\n]", _LABEL.sub("", re.sub(r"\{[^{}]*,[^{}]*\}|\$\{[^{}]*\}", "_", text))):
+    for statement in re.split(r"[;{}\n]", _LABEL.sub("", _LIST.sub("_", text))):
         words = statement.split()
         if words and words[0].startswith("@"):
             words = words[1:]
