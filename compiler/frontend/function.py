@@ -81,6 +81,14 @@ class Function:
         scope: dict[str, object] = self.callable.__globals__
         return scope[name] if name in scope else vars(builtins)[name]
 
+    def defines(self, name: str) -> bool:
+        """Whether a free name has a value now."""
+        try:
+            self.lookup(name)
+        except KeyError:
+            return False
+        return True
+
     def integers(self) -> tuple[tuple[str, int], ...]:
         """The integers among the free names: what a compiled variant depends on besides its arguments."""
         code = self.callable.__code__

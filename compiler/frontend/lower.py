@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -104,6 +105,8 @@ class _Word:
 _Value: TypeAlias = "int | str | DType | _View | _Place | _Storage | _Offset | _Word | ModuleType | tuple[_Value, ...]"
 _Type = TypeVar("_Type", bound=Attribute)
 
+_SYMBOL = re.compile(r"[A-Za-wyz_][A-Za-wyz0-9_]*")
+"""As in the text of a view's type, where x stands between extents."""
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -144,6 +147,9 @@ class _Scope:
             scope = scope.outer
         return None
 
+    def visible(self) -> list[str]:
+        return [*self.names, *(self.outer.visible() if self.outer else ())]
+
 
 def parameters(function: Function) -> tuple[tuple[str, ...], dict[str, int | None]]:
     """The names of the views, and the compile-time integers with their defaults."""
@@ -163,7 +169,7 @@ def parameters(function: Function) -> tuple[tuple[str, ...], dict[str, int | Non
                 f"parameter {parameter.arg} has no annotation",
                 'write its extents, as in `A: tile.View["M", "K"]`',
             )
-        if _is_constexpr(function, parameter.annotation):
+        if _is_constexpr(parameter.annotation):
             value = (
                 None if default is None else _Lowering(function, {}).integer(default, f"the default of {parameter.arg}")
             )
@@ -175,9 +181,10 @@ def parameters(function: Function) -> tuple[tuple[str, ...], dict[str, int | Non
     return tuple(views), constants
 
 
-def _is_constexpr(function: Function, annotation: ast.expr) -> bool:
+def _is_constexpr(annotation: ast.expr) -> bool:
+    """`tilec.constexpr`, or `int`, which it is for type checkers."""
     name = annotation.attr if isinstance(annotation, ast.Attribute) else getattr(annotation, "id", None)
-    return name == tile.constexpr.__name__
+    return name in ("constexpr", "int")
 
 
 def lower(function: Function, dtypes: Sequence[str], constants: Mapping[str, int]) -> Lowered:
@@ -202,9 +209,9 @@ class _Lowering:
         self.output_values: list[SSAValue] = []
 
     def kernel(self, dtypes: Sequence[str]) -> Lowered:
-        tree, function = self.function.tree, self.function
+        tree = self.function.tree
         arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
-        views = [a for a in arguments if a.annotation is not None and not _is_constexpr(function, a.annotation)]
+        views = [a for a in arguments if a.annotation is not None and not _is_constexpr(a.annotation)]
         for parameter, dtype in zip(views, dtypes, strict=True):
             assert parameter.annotation is not None
             type = self._guard(parameter, lambda p=parameter, d=dtype: self._view_type(p, d))
@@ -238,9 +245,15 @@ class _Lowering:
         nodes = node.elts if isinstance(node, ast.Tuple) else [node]
         dims: list[int | str | None] = []
         for one in nodes:
+            if isinstance(one, ast.Name) and self.scope.find(one.id) is None and not self.function.defines(one.id):
+                self.function.fail(
+                    one, f"name '{one.id}' is not defined here", f'a symbol is written in quotes: "{one.id}"'
+                )
             value = self.expression(one)
             if not isinstance(value, int | str):
                 self.function.fail(one, f"an extent is a symbol, an integer or '?', not {_kind(value)}")
+            if isinstance(value, str) and value != "?" and not _SYMBOL.fullmatch(value):
+                self.function.fail(one, f"bad symbol '{value}': letters but x, digits and _, not a digit first")
             dims.append(None if value == "?" else value)
         return dims
 
@@ -402,8 +415,9 @@ class _Lowering:
         try:
             return self._constant(node, self.function.lookup(node.id))
         except KeyError:
-            known = [*self.scope.names, *(self.scope.outer.names if self.scope.outer else ())]
-            self.function.fail(node, f"name '{node.id}' is not defined here", did_you_mean(node.id, known))
+            known = self.scope.visible()
+            hint = did_you_mean(node.id, known) if known else None
+            self.function.fail(node, f"name '{node.id}' is not defined here", hint)
 
     def _constant(self, node: ast.expr, value: object) -> _Value:
         """A value from outside of the function."""

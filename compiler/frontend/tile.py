@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 
 def _only_in_kernels(word: str) -> NoReturn:
@@ -46,11 +46,11 @@ bf16 = DType("bf16")
 f32 = DType("f32")
 
 
-class constexpr:
-    """Annotation of a keyword parameter whose value is an integer known when the kernel is compiled.
+constexpr: TypeAlias = int
+"""Annotation of a parameter whose value is an integer known when the kernel is compiled.
 
-    ``def gemm(A: ..., B: ..., *, BM: tilec.constexpr = 128)``: one variant is compiled for each value.
-    """
+``def gemm(A: ..., B: ..., *, BM: tilec.constexpr = 128)``: one variant is compiled for each value.
+"""
 
 
 class Index:
@@ -84,7 +84,7 @@ class Acc:
     """An MMA accumulator."""
 
 
-def empty(*dims: int | str, dtype: DType) -> View:
+def empty(*dims: int | str, dtype: DType | str) -> View:
     """An output of the kernel, a new tensor at each call; its symbols are those of the inputs."""
     _only_in_kernels("empty")
 
@@ -99,7 +99,7 @@ def range(view: View, *, dim: int, step: int) -> Iterator[Index]:
     _only_in_kernels("range")
 
 
-def smem(rows: int, columns: int, dtype: DType) -> Smem:
+def smem(rows: int, columns: int, dtype: DType | str) -> Smem:
     """A tile in shared memory."""
     _only_in_kernels("smem")
 

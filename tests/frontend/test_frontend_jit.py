@@ -1,0 +1,165 @@
+"""Kernels written as Python functions: the tile code that they become, their errors and their calls."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import kernels
+import numpy as np
+import pytest
+import wrong_kernels
+from xdsl.dialects.builtin import FileLineColLoc
+
+import tilec
+from tilec.diagnostics import TilecError
+from tilec.source import parse_file
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WRONG = [name for name, value in vars(wrong_kernels).items() if inspect.isfunction(value)]
+
+
+def test_gemm_is_word_for_word_the_example() -> None:
+    assert kernels.gemm.ir("f16", "f16") == str(parse_file(EXAMPLES / "gemm.tile"))
+
+
+def test_every_operation_knows_its_python_line() -> None:
+    lines = Path(kernels.__file__).read_text().split("\n")
+    words = {
+        "tile.kernel": "def gemm",
+        "tile.grid": "tile.grid(",
+        "tile.alloc": "tile.",
+        "tile.for": "tile.range(",
+        "tile.copy": "tile.copy(",
+        "tile.mma": "tile.mma(",
+        "tile.yield": "tile.range(",
+    }
+    for op in kernels.gemm.kernel("f16", "f16").module.walk():
+        if op.name in words:
+            at = op.location
+            assert isinstance(at, FileLineColLoc)
+            assert at.filename.data == kernels.__file__
+            assert lines[at.line.data - 1][at.column.data - 1 :].startswith(words[op.name])
+
+
+def test_integers_from_everywhere() -> None:
+    function = tilec.jit(kernels.configurable(64))
+    text = function.ir("f16", "f16")
+    assert "step (64, 64)" in text
+    assert "!tile.smem<64x64xf16>" in text
+    assert "%D: !tile.view<MxNxf32>" in text
+    assert "dim 1 step 32" in function.ir("bf16", "bf16", BK=32)
+    assert "step (256, 64)" in tilec.jit(kernels.configurable(256)).ir("f16", "f16")
+
+
+def test_integers_around_the_function_are_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = tilec.jit(kernels.configurable(64))
+    before = function.kernel("f16", "f16")
+    assert function.kernel("f16", "f16") is before
+    monkeypatch.setattr(kernels, "BLOCK", 256)
+    assert "step (64, 128)" in function.ir("f16", "f16")
+    assert function.kernel("f16", "f16") is not before
+    monkeypatch.undo()
+    assert function.kernel("f16", "f16") is before
+
+
+def test_outputs_are_arguments_behind_the_inputs() -> None:
+    text = kernels.two_outputs.ir("f16", "f16")
+    assert (
+        "(%A: !tile.view<Mx64xf16>, %B: !tile.view<Nx64xf16>, %C: !tile.view<NxMxf32>, %D: !tile.view<MxNxf16>)" in text
+    )
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_point_at_the_python_code(name: str) -> None:
+    function = getattr(wrong_kernels, name)
+    with pytest.raises(TilecError) as error:
+        tilec.jit(function).ir(*["f16"] * len(inspect.signature(function).parameters))
+    shown = str(error.value).split("\n")
+    lines, first = inspect.getsourcelines(function)
+    line, expected = next((i, text) for i, text in enumerate(lines) if "  # " in text)
+    message, word = expected.split("  # ", 1)[1].split(" ~ ")
+    word = word.split("  #")[0].strip("\n")
+    place, column = shown[0].split(": error: ")[0].rsplit(":", 1)
+    assert place == f"{wrong_kernels.__file__}:{first + line}"
+    assert shown[0].split(": error: ")[1].startswith(message)
+    assert shown[1] == expected.rstrip("\n")
+    assert expected[int(column) - 1 :].startswith(word)
+    assert shown[2] == " " * (int(column) - 1) + "^"
+
+
+def test_errors_without_a_line() -> None:
+    with pytest.raises(TilecError, match=r"gemm takes 2 tensors \(A, B\), not 1"):
+        kernels.gemm.ir("f16")
+    with pytest.raises(TilecError, match="gemm has no compile-time integer 'BK'"):
+        kernels.gemm.ir("f16", "f16", BK=3)
+    function = tilec.jit(kernels.configurable(64))
+    with pytest.raises(TilecError) as error:
+        function.ir("f16", "f16", BQ=3)
+    assert str(error.value) == "error: gemm has no compile-time integer 'BQ'\nhint: known: BK"
+    with pytest.raises(TilecError, match="BK of gemm is an integer, not a str"):
+        function.ir("f16", "f16", BK="64")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TilecError, match="unsupported element type f64"):
+        kernels.gemm.ir("f64", "f64")
+    with pytest.raises(TilecError, match="argument A is a int, not a tensor"):
+        kernels.gemm(3, 4)
+    with pytest.raises(TilecError, match="unknown pass 'tmaa'"):
+        kernels.bad_pipeline.kernel("f16", "f16")
+    with pytest.raises(TilecError, match="the source of function invented cannot be read"):
+        scope: dict[str, object] = {}
+        exec("def invented(A): pass", scope)
+        tilec.jit(scope["invented"]).ir("f16")  # pyright: ignore
+    with pytest.raises(TilecError, match="len is not a Python function"):
+        tilec.jit(len).ir("f16")
+    with pytest.raises(TilecError, match="is not defined with def"):
+        tilec.jit(lambda: None).ir()
+
+
+def test_words_mean_nothing_outside_of_a_kernel() -> None:
+    with pytest.raises(TilecError, match=r"tile\.acc has a meaning only inside a kernel function"):
+        tilec.tile.acc(128, 128)
+
+
+def float64(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a.astype(np.float64) @ b.astype(np.float64).T
+
+
+def test_numpy_arrays_run_the_meaning() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((200, 72), (136, 72)))
+    d = kernels.gemm(a, b)
+    assert d.dtype == np.float16 and d.shape == (200, 136)
+    want = float64(a, b)
+    assert np.linalg.norm(d - want) < 1e-3 * np.linalg.norm(want)
+
+
+def test_numpy_outputs_can_be_given() -> None:
+    a, b = np.ones((64, 64), np.float16), np.full((128, 64), 2, np.float16)
+    c, d = np.empty((128, 64), np.float32), np.empty((64, 128), np.float16)
+    got = kernels.two_outputs(a, b, out=(c, d))
+    assert got[0] is d and got[1] is c
+    assert (d == 128).all() and (c == 128).all()
+    with pytest.raises(TilecError, match=r"two_outputs has 2 outputs \(C, D\), not 1"):
+        kernels.two_outputs(a, b, out=d)
+
+
+def test_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "gemm.py"), run_name="__main__")
+    assert "PASS" in capsys.readouterr().out
+
+
+def test_import_is_light() -> None:
+    heavy = "[m for m in ('torch', 'numba', 'llvmlite', 'xdsl', 'numpy') if m in sys.modules]"
+    code = f"import sys, tilec; assert dir(tilec); print({heavy})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_public_names() -> None:
+    for name in tilec.__all__:
+        assert getattr(tilec, name) is not None
+    assert tilec.__version__.count(".") >= 1
+    with pytest.raises(AttributeError, match="module 'tilec' has no attribute 'jitt'"):
+        tilec.jitt  # noqa: B018  # pyright: ignore

@@ -1,0 +1,226 @@
+# type: ignore
+"""Kernel functions with one fault each, for the tests of the front end.
+
+What is wrong stands at the end of the line: what the error says, and after a ~ the text at its caret.
+"""
+# ruff: noqa
+# fmt: off
+
+from tilec import tile
+
+BLOCK = 128
+NUMBERS = [1, 2]
+
+
+def unknown_name(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=B.dtype)  # name 'B' is not defined here ~ B.dtype
+    return D
+
+
+def unknown_word(A: tile.View["M", "K"]):
+    D = tile.emtpy("M", "K", dtype=A.dtype)  # module tilec.frontend.tile has no attribute 'emtpy' ~ tile.emtpy
+    return D
+
+
+def no_annotation(A: tile.View["M", "K"], B):  # parameter B has no annotation ~ B)
+    return A
+
+
+def other_annotation(A: list):  # parameter A is not annotated as a view ~ list
+    return A
+
+
+def view_with_default(A: tile.View["M", "K"] = 3):  # parameter A is a view: it has no default ~ 3
+    return A
+
+
+def no_such_extent(A: tile.View["M", "K"]):
+    D = tile.empty("M", "P", dtype=A.dtype)  # 'P' is no extent of an input ~ "P"
+    return D
+
+
+def bad_symbol(A: tile.View["Max", "K"]):  # bad symbol 'Max': letters but x, digits and _ ~ "Max"
+    return A
+
+
+def bad_dtype(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype="f64")  # unsupported element type f64 ~ "f64"
+    return D
+
+
+def no_return(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)  # a kernel function ends by returning its outputs ~ D =
+
+
+def returns_input(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    return A  # a kernel returns its outputs, made with tile.empty ~ A  #
+
+
+def plain_range(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for i in range(4):  # Python's range has no meaning in a kernel ~ range(4)
+        pass
+    return D
+
+
+def branches(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    if A:  # a kernel cannot contain `if A` ~ if A
+        pass
+    return D
+
+
+def calls_python(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    print(D)  # `print` is a builtin_function_or_method from outside of the kernel ~ print
+    return D
+
+
+def uses_a_list(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    x = NUMBERS  # `NUMBERS` is a list from outside of the kernel ~ NUMBERS
+    return D
+
+
+def wrong_variables(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m in tile.grid(D, step=(128, 128)):  # 1 variables and 2 steps over a view of 2 dimensions ~ m in
+        pass
+    return D
+
+
+def wrong_indices(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        a = tile.smem(128, 64, A.dtype)
+        tile.copy(A[m], a)  # a view of 2 dimensions is indexed by 1 offsets ~ A[m]
+    return D
+
+
+def integer_index(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        a = tile.smem(128, 64, A.dtype)
+        tile.copy(A[m, 0], a)  # a view is indexed by variables of tile.grid and tile.range, not an integer ~ 0]
+    return D
+
+
+def copy_of_nothing(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        a = tile.smem(128, 64, A.dtype)
+        tile.copy(A, a)  # tile.copy goes from a view at offsets to a tile or back, not from a view to a tile ~ tile.copy
+    return D
+
+
+def missing_argument(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        a = tile.smem(128, 64)  # `tile.smem` takes rows, columns, dtype ~ tile.smem
+    return D
+
+
+def unknown_argument(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, steps=(128, 64)):  # unknown argument 'steps' ~ steps
+        pass
+    return D
+
+
+def runtime_shape(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        a = tile.smem(m, 64, A.dtype)  # rows is an integer known at compile time, not an offset ~ m, 64
+    return D
+
+
+def rebinds(A: tile.View["M", "K"], B: tile.View["N", "K"]):
+    D = tile.empty("M", "N", dtype=A.dtype)
+    for m, n in tile.grid(D, step=(128, 128)):
+        a = tile.smem(128, 64, A.dtype)
+        for k in tile.range(A, dim=1, step=64):
+            a = tile.smem(128, 64, A.dtype)  # a is assigned outside of this loop: a loop cannot change it ~ a = tile
+    return D
+
+
+def leaves_its_loop(A: tile.View["M", "K"], B: tile.View["N", "K"]):
+    D = tile.empty("M", "N", dtype=A.dtype)
+    for m, n in tile.grid(D, step=(128, 128)):
+        acc = tile.acc(128, 128)
+    tile.copy(acc, D[m, n])  # name 'acc' is not defined here ~ acc, D
+    return D
+
+
+def mma_of_a_view(A: tile.View["M", "K"], B: tile.View["N", "K"]):
+    D = tile.empty("M", "N", dtype=A.dtype)
+    for m, n in tile.grid(D, step=(128, 128)):
+        acc = tile.acc(128, 128)
+        tile.mma(acc, A, B)  # tile.mma takes a shared tile (tile.smem) here, not `A` ~ A, B
+    return D
+
+
+def k_differs(A: tile.View["M", "K"], B: tile.View["N", "K"]):
+    D = tile.empty("M", "N", dtype=A.dtype)
+    for m, n in tile.grid(D, step=(128, 128)):
+        a = tile.smem(128, 64, A.dtype)
+        b = tile.smem(128, 32, A.dtype)
+        acc = tile.acc(128, 128)
+        tile.mma(acc, a, b)  # K differs: a is 128x64 (MxK), b is 128x32 (NxK) ~ tile.mma
+    return D
+
+
+def empty_tile(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        a = tile.smem(128, 0, A.dtype)  # shared tile has shape 128x0: extents must be 1 to 65536 ~ tile.smem
+    return D
+
+
+def value_of_a_statement(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        a = tile.smem(128, 64, A.dtype)
+        x = tile.copy(A[m, k], a)  # this gives no value: write it as a statement of its own ~ tile.copy
+    return D
+
+
+def nested_grid(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        for i, j in tile.grid(D, step=(128, 64)):  # tile.grid is the outermost loop of a kernel ~ tile.grid
+            pass
+    return D
+
+
+def divides_by_zero(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    x = 4 // (BLOCK - 128)  # `4 // (BLOCK - 128)`: integer division or modulo by zero ~ 4 //
+    return D
+
+
+def after_äöü(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    ä = "ü"; x = unknown  # name 'unknown' is not defined here ~ unknown
+    return D
+
+
+def float_parameter(A: tile.View["M", "K"], x: float):  # parameter x is not annotated as a view ~ float
+    return A
+
+
+def starred(*A: tile.View["M", "K"]):  # a kernel has no *A: name each of its views ~ A: tile
+    return A
+
+
+def wrong_dim(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        for i in tile.range(A, dim=2, step=64):  # dim 2 of a view of rank 2 ~ tile.range
+            pass
+    return D
+
+
+def unquoted_symbol(A: tile.View["M", "K"]):
+    D = tile.empty(M, "K", dtype=A.dtype)  # name 'M' is not defined here ~ M, "K"
+    return D
