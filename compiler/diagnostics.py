@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ArrayAttr
     from xdsl.ir import Attribute, Operation, SSAValue
 
+_WIDTH = 240
 Severity = Literal["error", "warning", "remark", "note"]
 
 
@@ -51,8 +52,11 @@ class Diagnostic:
         where = "" if self.location is None else f"{self.location}: "
         lines = [f"{where}{self.severity}: {self.message}"]
         if self.location is not None and (text := _source_line(self.location)) is not None:
+            # Of a very long line, the part around the caret.
+            left = max(0, self.location.column - _WIDTH // 2)
+            text = text[left : left + _WIDTH]
             # The caret stands under its character in any terminal only if tabs are repeated.
-            before = "".join("\t" if c == "\t" else " " for c in text[: self.location.column - 1])
+            before = "".join("\t" if c == "\t" else " " for c in text[: self.location.column - 1 - left])
             lines += [text, f"{before}^"]
         if self.hint is not None:
             lines.append(f"hint: {self.hint}")
@@ -82,6 +86,17 @@ class PassError(TilecError, PassFailedException):
 
 class InternalError(TilecError):
     """A fault of tilec itself, found by one of its own checks."""
+
+
+def refusal(error: Exception, location: SourceLocation | None) -> TilecError:
+    """What a parser or verifier raised, as a diagnostic.
+
+    xDSL refuses input with exceptions of many classes, plain `Exception` among them, that know no place in a text. Those that
+    only a slip in a program raises are faults of ours.
+    """
+    if isinstance(error, AttributeError | NameError | ImportError | TypeError | AssertionError | LookupError):
+        return InternalError(f"{type(error).__name__}: {one_line(error)}", location)
+    return TilecError("nested too deeply" if isinstance(error, RecursionError) else one_line(error), location)
 
 
 _sources: dict[str, str] = {}

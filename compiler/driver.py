@@ -12,8 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, UnknownLoc
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -23,6 +22,7 @@ from tilec.context import make_context
 from tilec.diagnostics import InternalError, PassError, TilecError, did_you_mean, fail, location_of, one_line
 from tilec.dialects.tile import CopyOp, ForOp, KernelOp
 from tilec.passes import PASSES
+from tilec.source import inherit_locations
 from tilec.spec import parse_pipeline, print_pass
 from tilec.verify import verify
 
@@ -87,7 +87,7 @@ def run_pass(
     except DiagnosticException as error:  # a pass of xDSL's, which knows no locations
         raise PassError(f"pass {print_pass(one)}: {one_line(error)}") from error
     seconds = perf_counter() - start
-    _inherit_locations(module)
+    inherit_locations(module)  # xDSL's passes make operations without one
     if check:
         try:
             verify(module)
@@ -200,18 +200,3 @@ def _set_target(module: ModuleOp, target: str | None) -> None:
         elif not isinstance(written, StringAttr) or written.data not in TARGETS:
             name = written.data if isinstance(written, StringAttr) else str(written)
             fail(kernel, f"unknown target '{name}'", did_you_mean(name, TARGETS))
-
-
-def _inherit_locations(root: Operation) -> None:
-    """Give each operation without a location that of its predecessor, or its parent's, for the line table of the PTX.
-
-    Our own passes set locations; xDSL's (canonicalize, say) make operations without one.
-    """
-    for region in root.regions:
-        for block in region.blocks:
-            last = root.location
-            for op in block.ops:
-                if isinstance(op.location, UnknownLoc):
-                    op.location = last
-                last = op.location
-                _inherit_locations(op)

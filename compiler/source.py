@@ -23,7 +23,7 @@ from xdsl.utils.lexer import Input, Position, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from tilec.context import make_context
-from tilec.diagnostics import Diagnostic, SourceLocation, TilecError, did_you_mean, one_line, register_source
+from tilec.diagnostics import Diagnostic, SourceLocation, TilecError, did_you_mean, one_line, refusal, register_source
 from tilec.verify import verify
 
 
@@ -83,13 +83,27 @@ def parse_text(
         raise
     except ParseError as error:
         raise _from_parse_error(error) from error
-    except (VerifyException, ValueError, OverflowError, NotImplementedError, RecursionError) as error:
-        # Operations and attributes are built while they are read, and what xDSL refuses then, it refuses without a
-        # position: point at the operation.
-        raise TilecError(one_line(error), None if parser is None else parser.location_of_operation()) from error
+    except Exception as error:
+        raise refusal(error, None if parser is None else parser.location_of_operation()) from error
+    inherit_locations(module)
     if check:
         verify(module)
     return module
+
+
+def inherit_locations(root: Operation) -> None:
+    """Give each operation without a location that of its predecessor, or else its parent's.
+
+    Terminators that no text spells out have none, for example.
+    """
+    for region in root.regions:
+        for block in region.blocks:
+            last = root.location
+            for op in block.ops:
+                if isinstance(op.location, UnknownLoc):
+                    op.location = last
+                last = op.location
+                inherit_locations(op)
 
 
 class _Lexer(MLIRLexer):
@@ -133,6 +147,13 @@ class TileParser(Parser):
         if isinstance(operation.location, UnknownLoc):
             operation.location = self._attribute_at(position)
         return operation
+
+    def parse_optional_argument(self, expect_type: bool = True) -> Any:
+        # xDSL reads the location of an argument in the generic format and of functions only.
+        argument = super().parse_optional_argument(expect_type)
+        if isinstance(argument, Parser.Argument):
+            argument.location = self.parse_optional_location()
+        return argument
 
     def location_of_operation(self) -> SourceLocation:
         """Where the name of the operation that is being parsed stands."""

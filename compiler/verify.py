@@ -10,9 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.traits import NoTerminator
-from xdsl.utils.exceptions import VerifyException
 
-from tilec.diagnostics import Diagnostic, TilecError, location_of, one_line
+from tilec.diagnostics import Diagnostic, TilecError, location_of, refusal
 
 
 def verify(module: ModuleOp) -> None:
@@ -48,8 +47,8 @@ class _Verifier:
             self.inside.pop(region, None)
         try:
             op.verify(verify_nested_ops=False)
-        except VerifyException as error:
-            raise TilecError(one_line(error), location_of(op)) from error
+        except Exception as error:
+            raise refusal(error, location_of(op)) from error
 
     def _visible(self, value: SSAValue) -> bool:
         owner = value.owner
