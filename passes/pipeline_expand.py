@@ -49,7 +49,7 @@ class _Expansion:
         assert step is not None
         self._step = step
         self._counter = plan.loop.body.block.args[0]
-        self._rings = {tile.res: self._ring(tile) for tile in plan.tiles}
+        self._rings: dict[SSAValue, SSAValue] = {tile.res: self._ring(tile) for tile in plan.tiles}
         self._full: dict[SSAValue, SSAValue] = {}
         for load in plan.loads:
             if load.barrier is not None and load.barrier not in self._full:
@@ -68,7 +68,7 @@ class _Expansion:
         end = body.last_op
         assert body.first_op is not None and end is not None
         top = LocatedBuilder.before(body.first_op)
-        slots = {tile.res: self._slot(top.of(tile), tile.res, stage) for tile in plan.tiles}
+        slots: dict[SSAValue, SSAValue] = {tile.res: self._slot(top.of(tile), tile.res, stage) for tile in plan.tiles}
         for wait in plan.full_waits:
             LocatedBuilder.before(wait).add(TryWaitOp(self._full[wait.barrier], stage, phase))
         issue = plan.issue[0]
@@ -169,7 +169,7 @@ class _Expansion:
     def _load(
         self, b: LocatedBuilder, k: SSAValue, stage: SSAValue, slots: Mapping[SSAValue, SSAValue] | None
     ) -> None:
-        """Start the loads of the tiles at `k` into a stage."""
+        """Start the loads of the tiles at `k` into a stage, whose `slots` are known or made here."""
         plan = self._plan
         values: dict[SSAValue, SSAValue] = {self._counter: k}
         for op in plan.indices:

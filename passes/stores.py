@@ -14,7 +14,7 @@ Where TMA cannot store, threads copy the slot to the view, and a cta_sync takes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
@@ -173,7 +173,7 @@ class Stores:
         self.flight.sync(b)
 
     def _send(
-        self, b: LocatedBuilder, slot: SSAValue, view: SSAValue, indices: list[SSAValue], by_tma: bool
+        self, b: LocatedBuilder, slot: SSAValue, view: SSAValue, indices: Sequence[SSAValue], by_tma: bool
     ) -> None:
         """Store a slot that the threads have written."""
         self.flight.sync(b, proxy=by_tma)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from xdsl.ir import Block, Operation
 from xdsl.traits import is_side_effect_free
 
@@ -35,9 +33,16 @@ _SYNCHRONOUS = (AllocOp, CopyOp, LoadOp, StoreOp, MmaOp, ForOp, YieldOp, DimOp, 
 
 def body_of(kernel: KernelOp) -> Block:
     """The block that one CTA of a synchronous kernel executes: the grid's body, or the kernel's if there is no grid."""
-    for op in kernel.walk():
-        if op is not kernel:
-            _check(op)
+    inside = [op for op in kernel.walk() if op is not kernel]
+    for op in inside:
+        if _is_asynchronous(op):
+            fail(
+                op,
+                f"this kernel is asynchronous already: it has {op.name}",
+                hint="`retile`, then one of `tma` and `threads`, come first and run once, on a synchronous kernel",
+            )
+    for op in inside:
+        _check(op)
     top = kernel.body.block
     grids = [op for op in top.ops if isinstance(op, GridOp)]
     if not grids:
@@ -57,25 +62,17 @@ def is_synchronous(kernel: KernelOp) -> bool:
     )
 
 
+def _is_asynchronous(op: Operation) -> bool:
+    if isinstance(op, MmaOp):
+        return op.accumulate is not None
+    return op.dialect_name() == "tile" and not isinstance(op, _SYNCHRONOUS)
+
+
 def _check(op: Operation) -> None:
     if isinstance(op, GridOp) and not isinstance(op.parent_op(), KernelOp):
         fail(op, "a grid inside of another operation", hint="a kernel has one tile.grid, at its top")
-    if isinstance(op, MmaOp) and op.accumulate is not None:
-        _refuse_asynchronous(op)
     if isinstance(op, AllocOp) and isinstance(op.res.type, RingType):
-        _refuse_asynchronous(op)
-    if isinstance(op, _SYNCHRONOUS):
-        return
-    if op.dialect_name() == "tile":
-        _refuse_asynchronous(op)
-    if op.regions or not is_side_effect_free(op):
+        fail(op, "a ring in a synchronous kernel", hint="allocate one !tile.smem: `pipeline` makes rings")
+    if not isinstance(op, _SYNCHRONOUS) and (op.regions or not is_side_effect_free(op)):
         hint = "tile.grid and tile.for are its control flow; asynchronous kernels have scf"
         fail(op, f"{op.name} has no place in a synchronous kernel", hint=hint)
-
-
-def _refuse_asynchronous(op: Operation) -> NoReturn:
-    fail(
-        op,
-        f"{op.name}: this kernel is asynchronous already, by `tma` or `threads` or by hand",
-        hint="`retile`, then one of `tma` and `threads`, come first and take a synchronous kernel",
-    )
