@@ -183,7 +183,9 @@ class _DebugInfo:
         return known
 
     def file(self, name: str) -> str:
-        return self.once(f'!DIFile(filename: "{_escaped(name)}", directory: "")').get_reference()
+        # ptxas ends a file name at its first double quote, escaped or not.
+        safe = _escaped(name.replace('"', "'"))
+        return self.once(f'!DIFile(filename: "{safe}", directory: "")').get_reference()
 
     def enter(self, function: str, at: SourceLocation) -> _Node:
         """The scope of the locations to come."""

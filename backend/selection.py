@@ -534,6 +534,7 @@ ASM_FAMILIES: dict[str, frozenset[str]] = {
 """First words of the PTX instructions that inline assembly may hold. LLVM does not read them; ptxas does."""
 _LIST = re.compile(r"\{[^{};\n]*\}")
 """Registers in braces; a block in braces has a semicolon or a line break."""
+_COMMENT = re.compile(r"//[^\n]*")
 _LABEL = re.compile(r"[A-Za-z_$][\w$]*\s*:(?!:)")
 
 
@@ -583,7 +584,7 @@ def _asm_problem(text: str, registers: int, target: str) -> str | None:
     for number in re.findall(r"\$\{?(\d+)", text):
         if int(number) >= registers:
             return f"${number} names no operand"
-    for statement in re.split(r"[;{}\n]", _LABEL.sub("", _LIST.sub("_", text))):
+    for statement in re.split(r"[;{}\n]", _LABEL.sub("", _LIST.sub("_", _COMMENT.sub("", text)))):
         words = statement.split()
         if words and words[0].startswith("@"):
             words = words[1:]
