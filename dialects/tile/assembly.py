@@ -30,7 +30,11 @@ def int_tuple(attr: Ints) -> tuple[int, ...]:
 
 def parse_value(parser: Parser) -> SSAValue:
     """An operand whose type is the one it was defined with: tile operations never stand before their operands."""
-    return parser.parse_operand()  # pyright: ignore[reportDeprecated]
+    operand = parser.parse_unresolved_operand()
+    values = parser.ssa_values.get(operand.operand_name, ())
+    if operand.index >= len(values):
+        parser.raise_error("SSA value used before its definition", operand.span)
+    return values[operand.index]
 
 
 def parse_indices(parser: Parser) -> list[SSAValue]:
