@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -20,8 +21,9 @@ from tilec.backend.abi import KernelABI
 from tilec.backend.target import DEFAULT_TARGET, TARGETS, Target
 from tilec.context import make_context
 from tilec.diagnostics import InternalError, PassError, TilecError, did_you_mean, fail, location_of, one_line
-from tilec.dialects.tile import CopyOp, ForOp, KernelOp
+from tilec.dialects.tile import KernelOp
 from tilec.passes import PASSES
+from tilec.passes.synchronous import is_synchronous
 from tilec.source import inherit_locations
 from tilec.spec import parse_pipeline, print_pass
 from tilec.verify import verify
@@ -48,6 +50,16 @@ def find_target(name: str) -> Target:
     if name not in TARGETS:
         raise TilecError(f"unknown target '{name}'", hint=did_you_mean(name, TARGETS))
     return TARGETS[name]
+
+
+def find_kernel(module: ModuleOp) -> KernelOp:
+    """The one kernel of a module."""
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    if not kernels:
+        raise _no_kernel(module)
+    if len(kernels) > 1:
+        raise _second_kernel(kernels[1])
+    return kernels[0]
 
 
 def compile_module(
@@ -118,20 +130,25 @@ class Compiled:
         module = self.tile.clone()
         kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
         # The plain schedule where a kernel is synchronous still: nobody asked for TMA, so that the threads copy.
-        plain = any(isinstance(op, CopyOp | ForOp) for kernel in kernels for op in kernel.walk())
+        plain = any(is_synchronous(kernel) for kernel in kernels)
         for name in (*(["threads"] if plain else []), *(["lower"] if kernels else [])):
             run_pass(PASSES[name]()(), module, self._context, self._observer)
         return module
 
     @cached_property
+    def _entry(self) -> Operation:
+        """The one function of the lowered module that is launched."""
+        entries = [op for op in self.nvvm.walk() if "tile.abi" in op.attributes]
+        if not entries:
+            raise _no_kernel(self.tile)
+        if len(entries) > 1:
+            raise _second_kernel(entries[1])
+        return entries[0]
+
+    @cached_property
     def abi(self) -> KernelABI:
         """What a launch of the kernel needs to know; a module that becomes PTX has exactly one kernel."""
-        entries = [(op, abi) for op in self.nvvm.walk() if (abi := op.attributes.get("tile.abi")) is not None]
-        if not entries:
-            raise TilecError("there is no kernel in this module", location_of(self.tile), hint="write a tile.kernel")
-        if len(entries) > 1:
-            fail(entries[1][0], "a second kernel in one module", hint="give each kernel a file of its own")
-        abi = entries[0][1]
+        abi = self._entry.attributes["tile.abi"]
         assert isinstance(abi, StringAttr)
         return KernelABI.from_json(abi.data)
 
@@ -160,7 +177,8 @@ class Compiled:
         from tilec.backend.ptxas import assemble
 
         text = self.ptx
-        return self._timed("ptxas", lambda: assemble(text, self.target))
+        place = location_of(self._entry)
+        return self._timed("ptxas", lambda: assemble(text, self.target, kernel_location=place))
 
     @property
     def cubin(self) -> bytes:
@@ -186,6 +204,15 @@ class Compiled:
         if self._observer is not None:
             self._observer.stage_done(stage, perf_counter() - start)
         return result
+
+
+def _no_kernel(module: ModuleOp) -> TilecError:
+    return TilecError("there is no kernel in this module", location_of(module), hint="write a tile.kernel")
+
+
+def _second_kernel(kernel: Operation) -> TilecError:
+    hint = "give each kernel a file of its own"
+    return TilecError("a second kernel in one module", location_of(kernel), hint)
 
 
 def _set_target(module: ModuleOp, target: str | None) -> None:

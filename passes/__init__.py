@@ -33,6 +33,14 @@ PASSES: dict[str, PassFactory] = {
 }
 
 
-def summary(pass_class: type[ModulePass]) -> str:
-    """The first line of a pass' docstring."""
-    return next(iter((pass_class.__doc__ or "").strip().splitlines()), "")
+# What xDSL's docstrings do not say in one line.
+_SUMMARIES = {
+    "canonicalize": "Simplify operations, fold constants (xDSL's).",
+    "cse": "Compute equal values once (xDSL's).",
+    "dce": "Remove what has no use and no effect (xDSL's).",
+}
+
+
+def summary(name: str) -> str:
+    """What a pass does, in a line: the first of its docstring."""
+    return _SUMMARIES.get(name) or (PASSES[name]().__doc__ or "").strip().split("\n")[0]

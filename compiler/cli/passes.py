@@ -23,7 +23,7 @@ def main(_: argparse.Namespace) -> int:
     for heading in ("pass", "options", "what it does"):
         table.add_column(heading, overflow="fold")
     for name, load in PASSES.items():
-        table.add_row(name, describe_options(load()), summary(load()))
+        table.add_row(name, describe_options(load()), summary(name))
     # Piped into a file or another program, a line is as long as it has to be.
     console = Console(highlight=False, markup=False)
     console.print(table) if console.is_terminal else Console(width=200, highlight=False, markup=False).print(table)

@@ -65,15 +65,20 @@ def write_output(path: str, result: str | bytes) -> None:
 
 
 def print_summary(compiled: Compiled, emit: Emit) -> None:
-    """The resources of a kernel, to stderr; what ptxas knows too, if it is there."""
+    """The resources of a kernel, to stderr; of PTX also what ptxas makes of it, if there is one."""
+    from tilec.backend.ptxas import find_ptxas
+
     abi = compiled.abi
-    barriers = ", ".join(f"{b.name} x{b.stages} (count {b.count})" for b in abi.barriers)
     rows = [
         ("shared memory", f"{abi.smem_bytes} bytes"),
         ("tensor memory", f"{abi.tmem_columns} columns"),
         ("stages", str(abi.stages)),
-        ("barriers", barriers or "none"),
+        ("barriers", ", ".join(f"{b.name} x{b.stages} (count {b.count})" for b in abi.barriers) or "none"),
     ]
-    print(f"{abi.name}: {abi.target}, {abi.threads} threads", file=sys.stderr)
+    if emit == "cubin" or (emit == "ptx" and find_ptxas() is not None):
+        made = compiled.resources
+        spills = made.spill_stores + made.spill_loads
+        rows.append(("registers", f"{made.registers}, " + (f"{spills} bytes of spills" if spills else "no spills")))
+    print(f"{abi.name}: {abi.target}, {abi.threads} threads a CTA", file=sys.stderr)
     for name, value in rows:
         print(f"  {name:<14} {value}", file=sys.stderr)

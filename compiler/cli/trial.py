@@ -1,0 +1,166 @@
+"""One execution of a kernel on random inputs, and its distance from the same program in float64."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument
+
+from tilec.backend.reference import Array, round_bf16, run, run_float64
+from tilec.backend.reference.arguments import is_written
+from tilec.diagnostics import SourceLocation, TilecError, fail, register_source
+from tilec.dialects.tile import BF16, F16, F32, CastOp, DType, KernelOp, RegType, ViewType
+from tilec.driver import compile_module, find_kernel
+
+_LIMITS = {F32: 1e-4, F16: 1e-3, BF16: 8e-3}
+"""Largest relative error (Frobenius) of a result that was rounded to a dtype once, after a sum in f32."""
+_STORED = {F32: np.float32, F16: np.float16, BF16: np.float32}
+
+
+def parse_shape(text: str) -> dict[str, int]:
+    """``M=256,N=384`` as a dictionary."""
+    shape: dict[str, int] = {}
+    position = 1
+    register_source("<shape>", text)
+    for part in text.split(",") if text.strip() else ():
+        name, equals, extent = (piece.strip() for piece in part.partition("="))
+        place = SourceLocation("<shape>", 1, position + len(part) - len(part.lstrip()))
+        if not equals or not name or not extent.isascii() or not extent.isdecimal():
+            raise TilecError(
+                f"expected a name and an extent, found '{part.strip()}'", place, "for example M=256,N=384,K=192"
+            )
+        if name in shape:
+            raise TilecError(f"{name} is given twice", place)
+        shape[name] = int(extent)
+        position += len(part) + 1
+    return shape
+
+
+def has_gpu() -> bool:
+    """Whether torch is installed and finds a GPU."""
+    return importlib.util.find_spec("torch") is not None and bool(importlib.import_module("torch").cuda.is_available())
+
+
+@dataclass(frozen=True)
+class Result:
+    """How far one output is from float64: the Frobenius norm of the difference over that of the exact result."""
+
+    name: str
+    error: float
+    limit: float
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= self.limit  # a NaN is not
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A kernel and an array for each of its views; outputs hold NaN until it has run."""
+
+    module: ModuleOp
+    kernel: KernelOp
+    arrays: tuple[Array, ...]
+
+    @staticmethod
+    def prepare(module: ModuleOp, shape: dict[str, int], seed: int) -> Trial:
+        """Random normal inputs. Each name in the types of the kernel's views needs an extent in `shape`."""
+        kernel = find_kernel(module)
+        arguments = kernel.body.block.args
+        names = dict.fromkeys(dim for argument in arguments for dim in _dims(argument) if isinstance(dim, str))
+        missing, unknown = [n for n in names if n not in shape], [n for n in shape if n not in names]
+        if missing or unknown:
+            problem = f"no extent for {', '.join(missing)}" if missing else f"{', '.join(unknown)}: no such extent"
+            example = ",".join(f"{name}={shape.get(name, 256)}" for name in names)
+            fail(
+                kernel, f"{problem} in --shape", f"for example --shape {example}" if names else "its extents are fixed"
+            )
+        random = np.random.default_rng(seed)
+        try:
+            arrays = tuple(_random(argument, shape, random) for argument in arguments)
+        except (MemoryError, ValueError) as error:  # ValueError: more bytes than there are addresses
+            fail(kernel, f"arrays of this shape do not fit into memory: {error}")
+        return Trial(module, kernel, arrays)
+
+    @property
+    def name(self) -> str:
+        return self.kernel.sym_name.data
+
+    def run_on_reference(self, pipeline: str, target: str | None) -> None:
+        """Execute with NumPy what the passes make of the kernel."""
+        run(compile_module(self.module, pipeline=pipeline, target=target, emit="tile").tile, self.arrays)
+
+    def run_on_gpu(self, pipeline: str, target: str | None) -> None:
+        """Compile, launch on tensors of the same layout, and bring the outputs back."""
+        from tilec.kernel import compile
+
+        if not has_gpu():
+            raise TilecError("--device=cuda needs torch and a GPU that it can use", hint="pip install 'tilec[gpu]'")
+        torch: Any = importlib.import_module("torch")
+        arguments = self.kernel.body.block.args
+        tensors = [torch.from_numpy(array).cuda() for array in self.arrays]
+        for i, argument in enumerate(arguments):
+            if _dtype(argument) is BF16:
+                tensors[i] = tensors[i].to(torch.bfloat16)
+        compile(self.module, pipeline=pipeline, target=target)(*tensors)
+        torch.cuda.synchronize()
+        for argument, array, tensor in zip(arguments, self.arrays, tensors, strict=True):
+            if is_written(argument):
+                array[...] = tensor.to(torch.float32).cpu().numpy()
+
+    def compare(self) -> list[Result]:
+        """The error of each output."""
+        exact = [array.astype(np.float64) for array in self.arrays]
+        run_float64(self.module, exact)
+        casts = {
+            op.res.type.dtype
+            for op in self.kernel.walk()
+            if isinstance(op, CastOp) and isinstance(op.res.type, RegType)
+        }
+        return [
+            Result(
+                argument.name_hint or f"argument {argument.index}",
+                _relative(array.astype(np.float64), wanted),
+                max(_LIMITS[dtype] for dtype in {_dtype(argument), *casts}),
+            )
+            for argument, array, wanted in zip(self.kernel.body.block.args, self.arrays, exact, strict=True)
+            if is_written(argument)
+        ]
+
+
+def _relative(found: Array, wanted: Array) -> float:
+    distance, size = np.linalg.norm(found - wanted), np.linalg.norm(wanted)
+    return float(distance / size) if size else float(distance)
+
+
+def _view(argument: BlockArgument) -> ViewType:
+    assert isinstance(argument.type, ViewType)
+    return argument.type
+
+
+def _dtype(argument: BlockArgument) -> DType:
+    return _view(argument).dtype
+
+
+def _dims(argument: BlockArgument) -> list[int | str]:
+    """Extents and their names; one that the type leaves open is called after its argument: ``A.0``."""
+    hint = argument.name_hint or f"argument{argument.index}"
+    return [f"{hint}.{i}" if dim is None else dim for i, dim in enumerate(_view(argument).dims)]
+
+
+def _random(argument: BlockArgument, shape: dict[str, int], random: np.random.Generator) -> Array:
+    view = _view(argument)
+    extents = [shape[dim] if isinstance(dim, str) else dim for dim in _dims(argument)]
+    slowest_first = view.order[::-1]
+    memory = np.empty([extents[dim] for dim in slowest_first], _STORED[view.dtype])
+    if is_written(argument):
+        memory.fill(np.nan)
+    else:
+        values = random.standard_normal(memory.shape, np.float32)
+        memory[...] = round_bf16(values) if view.dtype is BF16 else values
+    return memory.transpose([slowest_first.index(dim) for dim in range(view.rank)])
