@@ -12,9 +12,9 @@ address space 0, bf16, inline assembly with call attributes, kernel headers, and
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from llvmlite import ir
 from xdsl.backend.llvm.convert_op import CastInstrWithFlags, convert_op, create_constant
@@ -79,8 +79,7 @@ def convert_type(kind: Attribute) -> Any:
             case BFloat16Type():
                 cached = _BFloatType()
             case VectorType():
-                vector = cast("VectorType[Attribute]", kind)
-                cached = ir.VectorType(convert_type(vector.element_type), vector.get_shape()[0])
+                cached = ir.VectorType(convert_type(kind.element_type), kind.get_shape()[0])
             case llvm.LLVMArrayType():
                 cached = ir.ArrayType(convert_type(kind.type), kind.size.data)
             case llvm.LLVMStructType():
@@ -122,14 +121,15 @@ _FUNCTION_ATTRIBUTES = {
 class _Function(ir.Function):
     """A function whose header carries what `llvmlite.ir` refuses to print: typed and string attributes."""
 
-    def __init__(self, module: ir.Module, kind: ir.FunctionType, name: str, args: Sequence[str], attributes: str):
+    def __init__(self, module: ir.Module, kind: Any, name: str, args: Sequence[str], attributes: str):
         super().__init__(module, kind, name)
+        self.kind = kind
         self.arg_attributes = args
         self.function_attributes = attributes
 
     def descr_prototype(self, buf: list[str]) -> None:
         define = "define" if self.blocks else "declare"
-        words = [define, self.linkage, self.calling_convention, str(self.ftype.return_type)]
+        words = [define, self.linkage, self.calling_convention, str(self.kind.return_type)]
         args = ", ".join(
             " ".join(filter(None, (str(arg.type), attributes, arg.get_reference())))
             for arg, attributes in zip(self.args, self.arg_attributes, strict=True)
@@ -265,7 +265,7 @@ class _Translation:
         return f"{self.llvm}\n{self.debug.text()}"
 
     def declare_global(self, op: llvm.GlobalOp) -> None:
-        variable = ir.GlobalVariable(
+        variable: Any = ir.GlobalVariable(
             self.llvm, convert_type(op.global_type), op.sym_name.data, addrspace=op.addr_space.value.data
         )
         variable.linkage = op.linkage.linkage.data
@@ -335,7 +335,7 @@ class _Translation:
         return self.builder.call(asm, args, attrs=_CONVERGENT if side_effects else ("nounwind",))
 
 
-def _argument_attributes(op: llvm.FuncOp, attributes: dict[str, Attribute]) -> str:
+def _argument_attributes(op: llvm.FuncOp, attributes: Mapping[str, Attribute]) -> str:
     words: list[str] = []
     for name, value in attributes.items():
         if name in _ARG_FLAGS:

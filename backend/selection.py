@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerType,
     ModuleOp,
-    SymbolRefAttr,
     VectorType,
 )
 from xdsl.ir import Attribute, Operation
@@ -75,8 +74,7 @@ def _spell(kind: Attribute) -> str:
         case llvm.LLVMPointerType():
             return f"p{kind.addr_space.data if isinstance(kind.addr_space, IntAttr) else 0}"
         case VectorType():
-            vector = cast("VectorType[Attribute]", kind)
-            return f"v{'x'.join(map(str, vector.get_shape()))}{spell(vector.element_type)}"
+            return f"v{'x'.join(map(str, kind.get_shape()))}{spell(kind.element_type)}"
         case llvm.LLVMStructType():
             return "{" + ",".join(map(spell, kind.types.data)) + "}"
         case llvm.LLVMArrayType():
@@ -420,7 +418,7 @@ def _alloca(op: llvm.AllocaOp, target: str) -> str | None:
 
 
 def _address_of(op: llvm.AddressOfOp, _target: str) -> str | None:
-    found = SymbolTable.lookup_symbol(op, cast(SymbolRefAttr, op.global_name))
+    found = SymbolTable.lookup_symbol(op, op.global_name)
     if not isinstance(found, llvm.GlobalOp):
         return f"{op.global_name} is no global"
     return None if spell(op.result.type) == f"p{found.addr_space.value.data}" else "not the address space of the global"

@@ -49,7 +49,7 @@ SCALARS: dict[str, Attribute] = {
     for t in (i1, i8, i16, i32, i64, f16, bf16, f32, f64)
 }
 CLASSES = {op.name: op for op in (*nvvm.LLVM.operations, *nvvm.NVVM.operations)}
-GROUPS = [{"group": nvvm.CTAGroupAttr(group)} for group in nvvm.CTAGroup]
+GROUPS: list[dict[str, Attribute]] = [{"group": nvvm.CTAGroupAttr(group)} for group in nvvm.CTAGroup]
 VARIANTS: dict[str, list[dict[str, Attribute]]] = {
     "llvm.icmp": [{"predicate": IntegerAttr(n, i64)} for n in range(10)],
     "llvm.fcmp": [{"predicate": IntegerAttr(n, i64)} for n in range(1, 15)],
@@ -163,7 +163,7 @@ class Kernel:
         for result in op.results:
             self.keep(result)
         self.block.add_op(llvm.ReturnOp())
-        map_attributes = {
+        map_attributes: dict[str, Attribute] = {
             "llvm.byval": llvm.LLVMArrayType(128, i8),
             "llvm.align": IntegerAttr(64, i64),
             "nvvm.grid_constant": UnitAttr(),
@@ -188,13 +188,11 @@ class Kernel:
     def load(self, kind: Attribute) -> SSAValue:
         return self.add(llvm.LoadOp(self.memory, kind, 16))
 
-    def constant(self, value: int, kind: Attribute) -> SSAValue:
-        return self.add(llvm.ConstantOp(IntegerAttr(value, kind), kind))
-
     def operand(self, kind: str) -> SSAValue:
         if kind.endswith("!"):
             # 40 is a legal register count for setmaxnreg and a legal column offset.
-            return self.constant(1 if kind == "i1!" else 40, parse(kind[:-1]))
+            bits = int(kind[1:-1])
+            return self.add(llvm.ConstantOp(IntegerAttr(1 if bits == 1 else 40, bits), parse(kind[:-1])))
         if kind == "i1":
             return self.add(llvm.TruncOp(self.load(i8), i1))
         if kind == "p0":

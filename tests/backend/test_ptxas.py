@@ -20,6 +20,7 @@ from tilec.backend.ptxas import PTX_OF_RELEASE, Assembled, PtxasError, assemble,
 from tilec.backend.target import TARGETS
 from tilec.diagnostics import SourceLocation, TilecError
 
+in_wheel = ptxas._in_wheel  # pyright: ignore[reportPrivateUsage]
 Fake = Callable[..., str]
 HOPPER, BLACKWELL = TARGETS["sm_90a"], TARGETS["sm_100a"]
 PTX = """.version 8.0
@@ -68,9 +69,9 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     return make
 
 
-def failure(target: ptxas.Target = HOPPER, **options: float) -> str:
+def failure(target: ptxas.Target = HOPPER, *, timeout: float = 60.0) -> str:
     with pytest.raises(PtxasError) as caught:
-        assemble(PTX, target, **options)
+        assemble(PTX, target, timeout=timeout)
     assert isinstance(caught.value, TilecError)
     return str(caught.value)
 
@@ -121,13 +122,13 @@ def test_both_layouts_of_the_wheel(
         monkeypatch.setattr(ptxas, "_IN_NAMESPACE", ())
     else:
         monkeypatch.setattr(ptxas, "_WHEELS", ())
-    monkeypatch.syspath_prepend(str(tmp_path))
-    ptxas._in_wheel.cache_clear()
+    monkeypatch.syspath_prepend(str(tmp_path))  # pyright: ignore[reportUnknownMemberType]
+    in_wheel.cache_clear()
     try:
         monkeypatch.delenv("TILEC_PTXAS", raising=False)
         assert find_ptxas() == str(path)
     finally:
-        ptxas._in_wheel.cache_clear()
+        in_wheel.cache_clear()
 
 
 def test_none_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

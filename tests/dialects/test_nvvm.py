@@ -54,6 +54,10 @@ def values(*names: str) -> list[SSAValue]:
     return list(Values(result_types=[TYPES[name] for name in names]).results)
 
 
+def value(name: str) -> SSAValue:
+    return values(name)[0]
+
+
 def test_the_table_of_upstream_spellings_is_complete() -> None:
     assert {op.name for op in nvvm.NVVM.operations} == set(nvvm.UPSTREAM)
     assert all(re.fullmatch(r"[0-9a-f]{40}", row.commit) for row in nvvm.UPSTREAM.values())
@@ -154,6 +158,7 @@ def test_constructors_make_what_the_text_makes() -> None:
     assert {op.name for op in made} == set(nvvm.UPSTREAM)
 
 
+FULL = nvvm.Tcgen05LdStShapeAttr(nvvm.Tcgen05LdStShape.S32X32B)
 WRONG: dict[str, tuple[str, Callable[[], Operation]]] = {
     "fence without space": (
         "space is given exactly when kind is async.shared",
@@ -167,60 +172,62 @@ WRONG: dict[str, tuple[str, Callable[[], Operation]]] = {
         "takes part only in one-directional fences",
         lambda: nvvm.FenceProxyOp(nvvm.ProxyKind.GENERIC),
     ),
-    "threads without id": ("number_of_threads needs an id", lambda: nvvm.BarrierOp(None, *values("i32"))),
+    "threads without id": ("number_of_threads needs an id", lambda: nvvm.BarrierOp(None, value("i32"))),
     "destination in shared::cta": (
         "the destination is !llvm.ptr<7> without isCTAOnly, got !llvm.ptr<3>",
-        lambda: nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(*values("smem", "ptr"), values("i32"), *values("smem")),
+        lambda: nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(
+            value("smem"), value("ptr"), values("i32"), value("smem")
+        ),
     ),
     "destination in shared::cluster": (
         "the destination is !llvm.ptr<3> with isCTAOnly, got !llvm.ptr<7>",
         lambda: nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(
-            *values("cluster", "ptr"), values("i32"), *values("smem"), cta_only=True
+            value("cluster"), value("ptr"), values("i32"), value("smem"), cta_only=True
         ),
     ),
     "multicast to one": (
         "isCTAOnly excludes multicast_mask and group",
         lambda: nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(
-            *values("smem", "ptr"), values("i32"), *values("smem"), cta_only=True, multicast_mask=values("i16")[0]
+            value("smem"), value("ptr"), values("i32"), value("smem"), cta_only=True, multicast_mask=value("i16")
         ),
     ),
     "rank 0": (
         "1 to 5 coordinates, got 0",
-        lambda: nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(*values("ptr", "smem"), []),
+        lambda: nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(value("ptr"), value("smem"), []),
     ),
     "rank 6": (
         "1 to 5 coordinates, got 6",
-        lambda: nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(*values("ptr", "smem"), values(*["i32"] * 6)),
+        lambda: nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(value("ptr"), value("smem"), values(*["i32"] * 6)),
     ),
     "coordinate i64": (
         "Expected attribute i32 but got i64",
-        lambda: nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(*values("ptr", "smem"), values("i64")),
+        lambda: nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(value("ptr"), value("smem"), values("i64")),
     ),
     "negative group": ("group is not negative, got -1", lambda: nvvm.CpAsyncBulkWaitGroupOp(-1)),
     "wgmma group": ("group is 0 to 7, got 8", lambda: nvvm.WgmmaWaitGroupSyncOp(8)),
-    "three matrices": ("1, 2 or 4 sources, got 3", lambda: nvvm.StMatrixOp(*values("smem"), values(*["i32"] * 3))),
-    "generic barrier": ("Expected attribute !llvm.ptr<3> but got", lambda: nvvm.MBarrierArriveOp(*values("ptr"))),
-    "three registers": ("fills", lambda: nvvm.Tcgen05LdOp(*values("tmem"), 3)),
-    "x1 of 16x256b": ("fills", lambda: nvvm.Tcgen05LdOp(*values("tmem"), 2, nvvm.Tcgen05LdStShape.S16X256B)),
+    "three matrices": ("1, 2 or 4 sources, got 3", lambda: nvvm.StMatrixOp(value("smem"), values(*["i32"] * 3))),
+    "generic barrier": ("Expected attribute !llvm.ptr<3> but got", lambda: nvvm.MBarrierArriveOp(value("ptr"))),
+    "three registers": ("fills", lambda: nvvm.Tcgen05LdOp(value("tmem"), 3)),
+    "x1 of 16x256b": ("fills", lambda: nvvm.Tcgen05LdOp(value("tmem"), 2, nvvm.Tcgen05LdStShape.S16X256B)),
     "missing offset": (
         "offset is given exactly for shape_16x32bx2",
-        lambda: nvvm.Tcgen05LdOp(*values("tmem"), 2, nvvm.Tcgen05LdStShape.S16X32BX2),
+        lambda: nvvm.Tcgen05LdOp(value("tmem"), 2, nvvm.Tcgen05LdStShape.S16X32BX2),
     ),
     "superfluous offset": (
         "offset is given exactly for shape_16x32bx2",
-        lambda: nvvm.Tcgen05LdOp(*values("tmem"), 2, offset=values("i64")[0]),
+        lambda: nvvm.Tcgen05LdOp(value("tmem"), 2, offset=value("i64")),
     ),
     "vector of i64": (
         "the result is i32 or a vector of i32",
         lambda: nvvm.Tcgen05LdOp.create(
             operands=values("tmem"),
             result_types=[VectorType(i64, [2])],
-            properties={"shape": nvvm.Tcgen05LdStShapeAttr(nvvm.Tcgen05LdStShape.S32X32B)},
+            properties={"shape": FULL},
         ),
     ),
     "same space": (
         "the address spaces are equal",
-        lambda: nvvm.AddrSpaceCastOp(*values("smem"), nvvm.PTR_SHARED),
+        lambda: nvvm.AddrSpaceCastOp(value("smem"), nvvm.PTR_SHARED),
     ),
 }
 
