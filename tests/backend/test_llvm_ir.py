@@ -257,6 +257,52 @@ def test_instruction_of_blackwell(body: str) -> None:
         to_llvm(kernel(body), HOPPER)
 
 
+ORDER = [
+    ("llvm.store %n, %smem : i32, !llvm.ptr<3>", "st.shared"),
+    (
+        "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}",
+        "fence.proxy.async.shared::cta",
+    ),
+    ("nvvm.barrier", "bar.sync"),
+    ("nvvm.mbarrier.arrive.expect_tx %smem, %n : !llvm.ptr<3>, i32", "mbarrier.arrive.expect_tx"),
+    (
+        "nvvm.cp.async.bulk.tensor.shared.cluster.global %cluster, %map, %smem, box[%n] : !llvm.ptr<7>, !llvm.ptr",
+        "cp.async.bulk.tensor.1d.shared::cluster",
+    ),
+    ("%d = nvvm.mbarrier.try_wait %smem, %n : !llvm.ptr<3>, i32 -> i1", "mbarrier.try_wait"),
+    ("%y = llvm.load %smem : !llvm.ptr<3> -> i32", "ld.shared"),
+    (
+        "nvvm.tcgen05.mma %tmem, %q, %q, %n, %p {kind = #nvvm.tcgen05_mma_kind<f16>, ctaGroup = #nvvm.cta_group<cta_1>}"
+        " : (!llvm.ptr<6>, i64, i64, i32, i1)",
+        "tcgen05.mma",
+    ),
+    ("nvvm.tcgen05.commit %smem : !llvm.ptr<3>", "tcgen05.commit"),
+    ("nvvm.mbarrier.try_wait.parity %smem, %n, %n : !llvm.ptr<3>, i32, i32", "mbarrier.try_wait"),
+    ("nvvm.tcgen05.fence <after>", "tcgen05.fence::after"),
+    (
+        "%v = nvvm.tcgen05.ld %tmem {shape = #nvvm.tcgen05_ldst_shape<shape_32x32b>} : vector<2xi32>",
+        "tcgen05.ld.sync",
+    ),
+    ("nvvm.tcgen05.wait <load>", "tcgen05.wait::ld"),
+    ("nvvm.tcgen05.fence <before>", "tcgen05.fence::before"),
+    ("%a = nvvm.mbarrier.arrive %smem : !llvm.ptr<3> -> i64", "mbarrier.arrive.shared"),
+    ("llvm.store %v, %out {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>", "st.global"),
+    ("llvm.store %y, %out {alignment = 4 : i64} : i32, !llvm.ptr<1>", "st.global"),
+    ("nvvm.cp.async.bulk.tensor.global.shared.cta %map, %smem, box[%n] : !llvm.ptr, !llvm.ptr<3>", "1d.global.shared"),
+    ("nvvm.cp.async.bulk.commit.group", "cp.async.bulk.commit_group"),
+    ("nvvm.cp.async.bulk.wait_group 0 {read}", "cp.async.bulk.wait_group.read"),
+    ("nvvm.tcgen05.dealloc %tmem, %n : !llvm.ptr<6>, i32", "tcgen05.dealloc"),
+]
+"""An order that no optimisation may change, though LLVM thinks little of the memory that some of these touch."""
+
+
+def test_order_survives_optimisation() -> None:
+    ptx = instructions(compile_(kernel("\n".join(text for text, _ in ORDER)), BLACKWELL))
+    position = 0
+    for _, mnemonic in ORDER:
+        position = ptx.index(mnemonic, position) + 1
+
+
 def test_own_shared_address_is_its_cluster_address() -> None:
     """No detour over a generic pointer."""
     body = "nvvm.cp.async.bulk.tensor.shared.cluster.global %cluster, %map, %smem, box[%n] : !llvm.ptr<7>, !llvm.ptr"
