@@ -14,7 +14,7 @@ from xdsl.ir import BlockArgument
 from tilec.backend.reference import Array, round_bf16, run, run_float64
 from tilec.backend.reference.arguments import is_written
 from tilec.diagnostics import SourceLocation, TilecError, fail, register_source
-from tilec.dialects.tile import BF16, F16, F32, CastOp, DType, KernelOp, RegType, ViewType
+from tilec.dialects.tile import BF16, F16, F32, CastOp, DType, KernelOp, ViewType
 from tilec.driver import compile_module, find_kernel
 
 _LIMITS = {F32: 1e-4, F16: 1e-3, BF16: 8e-3}
@@ -117,11 +117,7 @@ class Trial:
         """The error of each output."""
         exact = [array.astype(np.float64) for array in self.arrays]
         run_float64(self.module, exact)
-        casts = {
-            op.res.type.dtype
-            for op in self.kernel.walk()
-            if isinstance(op, CastOp) and isinstance(op.res.type, RegType)
-        }
+        casts = {op.res.type.dtype for op in self.kernel.walk() if isinstance(op, CastOp)}
         return [
             Result(
                 argument.name_hint or f"argument {argument.index}",
