@@ -22,6 +22,7 @@ from tilec.dialects.tile import (
     FenceOp,
     MmaOp,
     SingleThreadOp,
+    StoreOp,
     TryWaitOp,
 )
 
@@ -141,7 +142,7 @@ def schedule(loop: scf.ForOp) -> Schedule | Refusal:
         tuple(full_waits),
         tuple(done),
         mmas[-1] if mmas else None,
-        _lag_problem(loop, done),
+        _lag_problem(loop, tiles, done),
     )
 
 
@@ -231,12 +232,17 @@ def _unordered_reader(
     return None
 
 
-def _lag_problem(loop: scf.ForOp, done: list[CommitOp | TryWaitOp]) -> str | None:
+def _lag_problem(loop: scf.ForOp, tiles: list[AllocOp], done: list[CommitOp | TryWaitOp]) -> str | None:
     """Why MMAs cannot be left running at the end of an iteration."""
     if not done:
         return "it has no MMAs"
     if any(isinstance(op, CopyAsyncOp) and op.dispatch == "tmem" for op in loop.walk()):
         return "it reads its accumulator"
+    ringed = {tile.res for tile in tiles}
+    operands = {operand for op in loop.walk() if isinstance(op, MmaOp) for operand in (op.a, op.b)}
+    for op in loop.walk():
+        if isinstance(op, StoreOp) and op.dest in operands and op.dest not in ringed:
+            return "it writes an operand of its MMAs that has no stages"
     commit, *waits = done
     after = commit.next_op
     while after is not None:

@@ -1,0 +1,593 @@
+"""Synchronous tile programs of many shapes, for tests that passes keep their meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilec.dialects.tile import ViewType, row_major
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel in text; its views name the extents M, N, K (a digit where fixed), and the last `outputs` are written."""
+
+    name: str
+    text: str
+    outputs: int = 1
+
+
+def view(dims: str, dtype: str = "f16", *, order: tuple[int, ...] | None = None, facts: str = "") -> str:
+    rank = dims.count("x") + 1
+    chosen = "" if order in (None, row_major(rank)) else f", order = {list(order or ())}"
+    return f"!tile.view<{dims}x{dtype}{chosen}{facts}>"
+
+
+def gemm(
+    *,
+    a: str = view("MxK"),
+    b: str = view("NxK"),
+    d: str = view("MxN"),
+    m: int = 64,
+    n: int = 32,
+    k: int = 16,
+    dtype: str = "f16",
+    name: str = "gemm",
+) -> Program:
+    return Program(
+        name,
+        f"""
+tile.kernel @gemm(%A: {a}, %B: {b}, %D: {d}) {{
+  tile.grid (%m, %n) over %D step ({m}, {n}) {{
+    %a = tile.alloc : !tile.smem<{m}x{k}x{dtype}>
+    %b = tile.alloc : !tile.smem<{n}x{k}x{dtype}>
+    %acc = tile.alloc : !tile.acc<{m}x{n}xf32>
+    tile.for %k over %A dim 1 step {k} {{
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+    }}
+    tile.copy %acc to %D[%m, %n]
+  }}
+}}""",
+    )
+
+
+_COLUMN_MAJOR = (1, 0)[::-1]
+GEMMS = [
+    gemm(),
+    gemm(n=64, k=32, name="two-chunks-f32", d=view("MxN", "f32")),
+    gemm(n=96, k=48, name="three-chunks-odd-swizzle", d=view("MxN", "f32")),
+    gemm(m=128, n=48, k=16, name="narrow"),
+    gemm(a=view("MxK", order=(0, 1)), name="a-mn-major"),
+    gemm(b=view("NxK", order=(0, 1)), d=view("MxN", "f32", order=(0, 1)), n=128, name="b-and-d-mn-major"),
+    gemm(a=view("MxK", facts=", align = 2"), name="a-misaligned"),
+    gemm(d=view("MxN", facts=", tail = free"), n=128, name="d-tail-free"),
+    gemm(d=view("MxN", order=(0, 1), facts=", tail = free"), n=128, name="d-column-major-tail-free"),
+    gemm(
+        a=view("MxK", "bf16"), b=view("NxK", "bf16"), d=view("MxN", "bf16"), dtype="bf16", n=40, k=32, name="bf16"
+    ),
+]
+
+_HEAD = """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<Nxf32>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %bias = tile.alloc : !tile.smem<32xf32>
+"""
+_ADD_BIAS = """
+    %row = tile.load %bias : !tile.reg<32xf32>
+    %rows = tile.broadcast %row : !tile.reg<64x32xf32>
+    %sum = tile.load %acc : !tile.reg<64x32xf32>
+    %out = tile.add %sum, %rows
+    tile.copy %out to %D[%m, %n]
+  }
+}"""
+
+BIAS_BEFORE = Program(
+    "bias-before-the-loop",
+    _HEAD
+    + """
+    tile.copy %C[%n] to %bias
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+    }"""
+    + _ADD_BIAS,
+)
+BIAS_AFTER = Program(
+    "bias-after-the-loop",
+    _HEAD
+    + """
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+    }
+    tile.copy %C[%n] to %bias"""
+    + _ADD_BIAS,
+)
+BIAS_INSIDE = Program(
+    "bias-in-the-loop",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<Kxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %c = tile.alloc : !tile.smem<16xf16>
+    %zero = tile.splat 0.0 : !tile.reg<16xf16>
+    %total = tile.for %k over %A dim 1 step 16 iter_args(%x = %zero) {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.copy %C[%k] to %c
+      tile.mma %acc, %a, %b
+      %row = tile.load %c : !tile.reg<16xf16>
+      %y = tile.add %x, %row
+      tile.yield %y : !tile.reg<16xf16>
+    }
+    tile.copy %acc to %D[%m, %n]
+    tile.copy %total to %E[%m]
+  }
+}""".replace("%D: !tile.view<MxNxf32>)", "%D: !tile.view<MxNxf32>, %E: !tile.view<Mxf16>)"),
+    outputs=2,
+)
+TWO_MMAS = Program(
+    "two-mmas-one-group",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<MxKxf16>, %E: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %c = tile.alloc : !tile.smem<64x16xf16>
+    %e = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.copy %C[%m, %k] to %c
+      tile.copy %E[%n, %k] to %e
+      tile.mma %acc, %a, %b
+      tile.mma %acc, %c, %e
+    }
+    tile.copy %acc to %D[%m, %n]
+  }
+}""",
+)
+ALTERNATING_MMAS = Program(
+    "two-mmas-two-groups",
+    TWO_MMAS.text.replace(
+        """      tile.copy %C[%m, %k] to %c
+      tile.copy %E[%n, %k] to %e
+      tile.mma %acc, %a, %b
+""",
+        """      tile.mma %acc, %a, %b
+      tile.copy %C[%m, %k] to %c
+      tile.copy %E[%n, %k] to %e
+""",
+    ),
+)
+REUSED_TILES = Program(
+    "two-fills-of-one-tile",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<MxKxf16>, %E: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+      tile.copy %C[%m, %k] to %a
+      tile.copy %E[%n, %k] to %b
+      tile.mma %acc, %a, %b
+    }
+    tile.copy %acc to %D[%m, %n]
+  }
+}""",
+)
+TWO_LOOPS = Program(
+    "two-loops-one-pair-of-tiles",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<MxLxf16>, %E: !tile.view<NxLxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+    }
+    tile.for %l over %C dim 1 step 16 {
+      tile.copy %C[%m, %l] to %a
+      tile.copy %E[%n, %l] to %b
+      tile.mma %acc, %a, %b
+    }
+    tile.copy %acc to %D[%m, %n]
+  }
+}""",
+)
+TWO_OUTPUTS = Program(
+    "two-accumulators-two-outputs",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>, %E: !tile.view<MxNxf16>) {
+  tile.grid (%m, %n) over %D step (64, 96) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<96x16xf16>
+    %c = tile.alloc : !tile.smem<96x16xf16>
+    %acc = tile.alloc : !tile.acc<64x96xf32>
+    %other = tile.alloc : !tile.acc<64x96xf32>
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.copy %C[%n, %k] to %c
+      tile.mma %acc, %a, %b
+      tile.mma %other, %a, %c
+    }
+    tile.copy %acc to %D[%m, %n]
+    tile.copy %other to %E[%m, %n]
+  }
+}""",
+    outputs=2,
+)
+RUNNING_SUM = Program(
+    "accumulator-read-in-the-loop",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %zero = tile.splat 0.0 : !tile.reg<64x32xf32>
+    %most = tile.for %k over %A dim 1 step 16 iter_args(%x = %zero) {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+      %r = tile.load %acc : !tile.reg<64x32xf32>
+      %y = tile.max %x, %r
+      tile.yield %y : !tile.reg<64x32xf32>
+    }
+    tile.copy %most to %D[%m, %n]
+  }
+}""",
+)
+READ_BEFORE_MMA = Program(
+    "accumulator-read-before-the-mma",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %zero = tile.splat 0.0 : !tile.reg<64x32xf32>
+    %most = tile.for %k over %A dim 1 step 16 iter_args(%x = %zero) {
+      %r = tile.load %acc : !tile.reg<64x32xf32>
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+      %y = tile.sub %r, %x
+      tile.yield %y : !tile.reg<64x32xf32>
+    }
+    tile.copy %most to %D[%m, %n]
+  }
+}""",
+)
+INNER_ACCUMULATOR = Program(
+    "accumulator-in-an-outer-loop",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<128x8xf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %zero = tile.splat 0.0 : !tile.reg<64x32xf32>
+    %sum = tile.for %j over %C dim 0 step 64 iter_args(%x = %zero) {
+      %a = tile.alloc : !tile.smem<64x16xf16>
+      %b = tile.alloc : !tile.smem<32x16xf16>
+      %acc = tile.alloc : !tile.acc<64x32xf32>
+      tile.for %k over %A dim 1 step 16 {
+        tile.copy %A[%m, %k] to %a
+        tile.copy %B[%n, %k] to %b
+        tile.mma %acc, %a, %b
+      }
+      %r = tile.load %acc : !tile.reg<64x32xf32>
+      %y = tile.add %x, %r
+      tile.yield %y : !tile.reg<64x32xf32>
+    }
+    tile.copy %sum to %D[%m, %n]
+  }
+}""",
+)
+STORE_IN_LOOP = Program(
+    "store-in-an-outer-loop",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf16>) {
+  tile.grid (%m, %whole) over %D step (64, 65536) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<96x16xf16>
+    tile.for %n over %D dim 1 step 96 {
+      %acc = tile.alloc : !tile.acc<64x96xf32>
+      tile.for %k over %A dim 1 step 16 {
+        tile.copy %A[%m, %k] to %a
+        tile.copy %B[%n, %k] to %b
+        tile.mma %acc, %a, %b
+      }
+      tile.copy %acc to %D[%m, %n]
+    }
+  }
+}""",
+)
+ROW_SUMS = Program(
+    "carried-registers",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf32>, %D: !tile.view<Mx32xf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x32xf32>
+    %zero = tile.splat 0.0 : !tile.reg<64x32xf32>
+    %sum = tile.for %k over %A dim 1 step 32 iter_args(%x = %zero) {
+      tile.copy %A[%m, %k] to %a
+      %r = tile.load %a : !tile.reg<64x32xf32>
+      %y = tile.add %x, %r
+      tile.yield %y : !tile.reg<64x32xf32>
+    }
+    tile.copy %sum to %D[%m, %n]
+  }
+}""",
+)
+COPY = Program(
+    "copy",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %D: !tile.view<MxKxf16>) {
+  tile.grid (%m, %k) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x32xf16>
+    tile.copy %A[%m, %k] to %a
+    tile.copy %a to %D[%m, %k]
+  }
+}""",
+)
+COPY_LOOP = Program(
+    "copy-in-a-loop",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %D: !tile.view<MxKxf16>) {
+  tile.grid (%m, %whole) over %D step (64, 65536) {
+    %a = tile.alloc : !tile.smem<64x32xf16>
+    tile.for %k over %D dim 1 step 32 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %a to %D[%m, %k]
+    }
+  }
+}""",
+)
+TRANSPOSED_STORE = Program(
+    "copy-to-another-order",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %D: !tile.view<MxKxf16, order = [0, 1]>) {
+  tile.grid (%m, %k) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x32xf16>
+    tile.copy %A[%m, %k] to %a
+    tile.copy %a to %D[%m, %k]
+  }
+}""",
+)
+READ_THEN_REFILL = Program(
+    "read-then-refill",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf32>, %D: !tile.view<Mx32xf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x32xf32>
+    %zero = tile.splat 3.0 : !tile.reg<64x32xf32>
+    tile.store %zero to %a
+    %sum = tile.for %k over %A dim 1 step 32 iter_args(%x = %zero) {
+      %r = tile.load %a : !tile.reg<64x32xf32>
+      tile.copy %A[%m, %k] to %a
+      %y = tile.sub %r, %x
+      tile.yield %y : !tile.reg<64x32xf32>
+    }
+    tile.copy %sum to %D[%m, %n]
+  }
+}""",
+)
+READ_AFTER_LOOP = Program(
+    "last-tile-read-after-the-loop",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf32>, %D: !tile.view<Mx32xf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x32xf32>
+    %zero = tile.splat 3.0 : !tile.reg<64x32xf32>
+    tile.store %zero to %a
+    tile.for %k over %A dim 1 step 32 {
+      tile.copy %A[%m, %k] to %a
+    }
+    %r = tile.load %a : !tile.reg<64x32xf32>
+    tile.copy %r to %D[%m, %n]
+  }
+}""",
+)
+VECTOR = Program(
+    "rank-1",
+    """
+tile.kernel @f(%A: !tile.view<Mxf16>, %B: !tile.view<Mxf16>, %D: !tile.view<Mxf16>) {
+  tile.grid (%m) over %D step (64) {
+    %a = tile.alloc : !tile.smem<64xf16>
+    %b = tile.alloc : !tile.smem<64xf16>
+    tile.copy %A[%m] to %a
+    tile.copy %B[%m] to %b
+    %x = tile.load %a : !tile.reg<64xf16>
+    %y = tile.load %b : !tile.reg<64xf16>
+    %z = tile.add %x, %y
+    tile.copy %z to %D[%m]
+  }
+}""",
+)
+NO_GRID = Program(
+    "no-grid",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf32>, %D: !tile.view<32x32xf32>) {
+  %a = tile.alloc : !tile.smem<32x32xf32>
+  %zero = tile.splat 0.0 : !tile.reg<32x32xf32>
+  %c0 = arith.constant 0 : index
+  %sum = tile.for %k over %A dim 1 step 32 iter_args(%x = %zero) {
+    tile.copy %A[%c0, %k] to %a
+    %r = tile.load %a : !tile.reg<32x32xf32>
+    %y = tile.add %x, %r
+    tile.yield %y : !tile.reg<32x32xf32>
+  }
+  tile.copy %sum to %D[%c0, %c0]
+}""",
+)
+SCALED_OPERAND = Program(
+    "operand-through-registers",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %s = tile.alloc : !tile.smem<64x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %two = tile.splat 2.0 : !tile.reg<64x16xf16>
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      %r = tile.load %a : !tile.reg<64x16xf16>
+      %t = tile.mul %r, %two
+      tile.store %t to %s
+      tile.mma %acc, %s, %b
+    }
+    tile.copy %acc to %D[%m, %n]
+  }
+}""",
+)
+IN_PLACE = Program(
+    "operand-scaled-in-place",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %two = tile.splat 2.0 : !tile.reg<64x16xf16>
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+      %r = tile.load %a : !tile.reg<64x16xf16>
+      %t = tile.mul %r, %two
+      tile.store %t to %a
+      tile.mma %acc, %a, %b
+    }
+    tile.copy %acc to %D[%m, %n]
+  }
+}""",
+)
+COMPUTED_INDEX = Program(
+    "computed-index",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %half = arith.constant 16 : index
+    tile.for %k over %A dim 1 step 32 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+      %k2 = arith.addi %k, %half : index
+      tile.copy %A[%m, %k2] to %a
+      tile.copy %B[%n, %k2] to %b
+      tile.mma %acc, %a, %b
+    }
+    tile.copy %acc to %D[%m, %n]
+  }
+}""",
+)
+COMPUTED_INDEX_TILES = Program(
+    "computed-index-own-tiles",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %a2 = tile.alloc : !tile.smem<64x16xf16>
+    %b2 = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %half = arith.constant 16 : index
+    tile.for %k over %A dim 1 step 32 {
+      %k2 = arith.addi %k, %half : index
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.copy %A[%m, %k2] to %a2
+      tile.copy %B[%n, %k2] to %b2
+      tile.mma %acc, %a, %b
+      tile.mma %acc, %a2, %b2
+    }
+    tile.copy %acc to %D[%m, %n]
+  }
+}""",
+)
+OUTER_TILE = Program(
+    "tile-of-the-outer-loop",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<128x32xf32>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %c = tile.alloc : !tile.smem<64x32xf32>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %zero = tile.splat 0.0 : !tile.reg<64x32xf32>
+    %c0 = arith.constant 0 : index
+    %sum = tile.for %j over %C dim 0 step 64 iter_args(%x = %zero) {
+      tile.copy %C[%j, %c0] to %c
+      tile.for %k over %A dim 1 step 16 {
+        tile.copy %A[%m, %k] to %a
+        tile.copy %B[%n, %k] to %b
+        tile.mma %acc, %a, %b
+      }
+      %r = tile.load %acc : !tile.reg<64x32xf32>
+      %s = tile.load %c : !tile.reg<64x32xf32>
+      %t = tile.mul %r, %s
+      %y = tile.add %x, %t
+      tile.yield %y : !tile.reg<64x32xf32>
+    }
+    tile.copy %sum to %D[%m, %n]
+  }
+}""",
+)
+
+PROGRAMS = [
+    *GEMMS,
+    BIAS_BEFORE,
+    BIAS_AFTER,
+    BIAS_INSIDE,
+    TWO_MMAS,
+    ALTERNATING_MMAS,
+    REUSED_TILES,
+    TWO_LOOPS,
+    TWO_OUTPUTS,
+    RUNNING_SUM,
+    READ_BEFORE_MMA,
+    INNER_ACCUMULATOR,
+    STORE_IN_LOOP,
+    ROW_SUMS,
+    COPY,
+    COPY_LOOP,
+    TRANSPOSED_STORE,
+    READ_THEN_REFILL,
+    READ_AFTER_LOOP,
+    VECTOR,
+    NO_GRID,
+    SCALED_OPERAND,
+    IN_PLACE,
+    COMPUTED_INDEX,
+    COMPUTED_INDEX_TILES,
+    OUTER_TILE,
+]
+
+
+def view_types(text: str) -> list[ViewType]:
+    """The types of the kernel's arguments."""
+    from tilec.dialects.tile import KernelOp
+    from tilec.source import parse_text
+
+    return next(list(op.views) for op in parse_text(text).walk() if isinstance(op, KernelOp))
