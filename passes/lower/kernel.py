@@ -249,7 +249,7 @@ class KernelLowering:
             self.e.branch_if(self.is_first_thread, prefetch, self.first)
             self.e.at(prefetch)
             for value in maps:
-                self.e.add(nvvm.PrefetchOp(value))
+                self.e.add(nvvm.PrefetchOp(value, in_param_space=True))
         self.e.branch(self.first)
         function = llvm.FuncOp(
             self.kernel.sym_name,
