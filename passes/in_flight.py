@@ -69,11 +69,18 @@ class Frame:
     writes: set[SSAValue] = field(default_factory=_tiles)
     acc_reads: set[SSAValue] = field(default_factory=_tiles)
     """Shared tiles and accumulators that threads have touched since they last met."""
+    stored: set[SSAValue] = field(default_factory=_tiles)
+    """Shared tiles that TMA stores have read since, as one thread knows."""
     apart: bool = False
     """Threads have waited for a load since they last met: one may be a round behind the others."""
     fence_before_mma: bool = True
     fence_before_read: bool = True
     """`fence after_thread_sync` is due before the next MMA, or before the next read of an accumulator."""
+
+    @property
+    def unmet(self) -> set[SSAValue]:
+        """What must not be touched again before the threads have met."""
+        return self.reads | self.writes | self.acc_reads | self.stored
 
 
 class InFlight:
@@ -148,7 +155,7 @@ class InFlight:
         self._land(b, tiles)
         if tiles & self.frame.mma_tiles:
             self.complete(b)
-        if tiles & (self.frame.reads | self.frame.writes):
+        if tiles & (self.frame.reads | self.frame.writes | self.frame.stored):
             self.sync(b)
         by_tma = [op for op in loads if self._problems[op] is None]
         by_threads = [op for op in loads if self._problems[op] is not None]
@@ -229,13 +236,13 @@ class InFlight:
     def acc_was_read(self, acc: SSAValue) -> None:
         self.frame.acc_reads.add(acc)
 
-    def tile_read(self, b: LocatedBuilder, tile: SSAValue) -> None:
+    def tile_read(self, b: LocatedBuilder, tile: SSAValue, *, by_threads: bool = True) -> None:
         """Make a shared tile ready to be read by the threads or by a TMA store, and note that they do."""
         self.issue(b)
         self._land(b, (tile,))
         if tile in self.frame.writes:
             self.sync(b)
-        self.frame.reads.add(tile)
+        (self.frame.reads if by_threads else self.frame.stored).add(tile)
 
     def tile_write(self, b: LocatedBuilder, tile: SSAValue) -> None:
         """Make a shared tile ready to be written by the threads, and note that they do."""
@@ -243,7 +250,7 @@ class InFlight:
         self._land(b, (tile,))
         if tile in self.frame.mma_tiles:
             self.complete(b)
-        if tile in self.frame.reads | self.frame.writes:
+        if tile in self.frame.reads | self.frame.writes | self.frame.stored:
             self.sync(b)
         self.frame.writes.add(tile)
 
@@ -262,6 +269,7 @@ class InFlight:
         self.frame.reads.clear()
         self.frame.writes.clear()
         self.frame.acc_reads.clear()
+        self.frame.stored.clear()
         self.frame.apart = False
         self.frame.fence_before_mma = True
 
@@ -276,7 +284,7 @@ class InFlight:
         self.issue(b)
         self.complete(b)
         self._land(b, touched)
-        if touched & (self.frame.reads | self.frame.writes | self.frame.acc_reads):
+        if touched & self.frame.unmet:
             self.sync(b)
 
     def end_block(self, b: LocatedBuilder) -> None:
@@ -284,5 +292,5 @@ class InFlight:
         self.issue(b)
         self._land(b)
         self.complete(b)
-        if self.frame.reads or self.frame.writes or self.frame.acc_reads or self.frame.apart:
+        if self.frame.unmet or self.frame.apart:
             self.sync(b)

@@ -9,7 +9,7 @@ A chunk of columns goes through one slot of the staging ring:
 
 `p` is the number of groups committed since that slot's last store. The slots of chunks 0, 1, ... were last stored by the
 end of the same sequence, one tile earlier, when the kernel is persistent; else there was none, and the wait is free.
-Where TMA cannot store, threads copy the slot to the view, and a cta_sync takes the place of each wait.
+Where TMA cannot store, threads copy the slot to the view, and a cta_sync takes the place of the wait.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Stores:
 
     def _store_tile(self, b: LocatedBuilder, op: CopyOp) -> None:
         """A shared tile goes out from where it lies; the store has read it before anything else happens."""
-        self.flight.tile_read(b, op.source)
+        self.flight.tile_read(b, op.source, by_threads=self.problems[op] is not None)
         if self.problems[op] is None:
             self.has_bulk_groups = True
             one = b.single_thread()
@@ -167,10 +167,12 @@ class Stores:
         return self.setup.alloc(AllocOp(type), op, "staging")
 
     def _claim(self, b: LocatedBuilder, by_tma: bool, pending: int) -> None:
-        """Make sure that the slot's last store has read it."""
+        """Make sure that the slot's last store, `pending` stores ago, has read it."""
         if by_tma:
             b.single_thread().add(WaitGroupOp(pending, read=True))
-        self.flight.sync(b)
+        # Threads have met since they copied the slot out if another slot has gone out in between.
+        if by_tma or pending == 0:
+            self.flight.sync(b)
 
     def _send(
         self, b: LocatedBuilder, slot: SSAValue, view: SSAValue, indices: Sequence[SSAValue], by_tma: bool

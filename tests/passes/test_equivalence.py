@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
+from ordering import check_ordering
 from tile_programs import NO_GRID, PROGRAMS, Program
 from xdsl.dialects.builtin import ModuleOp
 
@@ -54,6 +55,7 @@ def check(program: Program, pipeline: str, extents: dict[str, int] | None = None
             run_pass(one, module, context)
             for got, wanted in zip(outputs(module, program, arrays, ctas), expected, strict=True):
                 np.testing.assert_array_equal(got, wanted, err_msg=f"after {one}")
+    check_ordering(module, [array.copy() for array in arrays], ctas)
 
 
 def _loops(program: Program) -> bool:
