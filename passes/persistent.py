@@ -7,7 +7,8 @@
 
 A barrier keeps its parity for the life of the kernel. So every phase, and every stage of a ring, that starts at a constant
 goes on from where the last tile left it; what else a tile starts with (flags, values of the user) starts anew. Legal because
-nothing of a tile is in flight at its end but TMA stores, and their staging slots are claimed before they are written.
+nothing of a tile is in flight at its end but TMA stores, and their staging slots are claimed before they are written. Where
+the tile has a pipelined loop, the next tile's first loads are issued before the epilogue (`run_ahead.py`).
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ from tilec.dialects.tile import (
 )
 from tilec.passes.builder import LocatedBuilder, Scalars
 from tilec.passes.protocol_state import State, find_state
+from tilec.passes.run_ahead import run_ahead
 from tilec.passes.setup import setup_of
 from tilec.passes.synchronous import is_synchronous
 
 
 @dataclass(frozen=True)
 class Persistent(ModulePass):
-    """Let a fixed pool of CTAs loop over the tiles.
+    """Let a fixed pool of CTAs loop over the tiles; loads run ahead into the next one.
 
     `group` tile rows form a group whose tiles are visited one after another: they share their operands in the L2 cache.
     """
@@ -87,6 +89,7 @@ def _make_persistent(kernel: KernelOp, grid: GridOp, group: int) -> None:
         fail(grid, "a grid without any operation", hint="write what one tile does")
     scalars = Scalars(anchor)
     loop = _loop(grid, before, body, state, scalars, group)
+    run_ahead(loop)
     after = LocatedBuilder.after(loop)
     for op in teardown:
         op.detach()
