@@ -14,6 +14,9 @@ SWIZZLES = (128, 64, 32, 16)
 MAX_BOX = 256
 """Elements per dimension of one TMA box (cuTensorMapEncodeTiled)."""
 
+TMA_SMEM_ALIGNMENT = 128
+"""Bytes that divide the shared address of a TMA box."""
+
 
 def widest_swizzle(fast_bytes: int) -> int | None:
     """The widest mode whose rows tile `fast_bytes` exactly, or None when not even 16-byte rows do."""
@@ -61,13 +64,24 @@ class SmemLayout:
     def box(self) -> tuple[int, int]:
         """Extents (fast, slow) in elements of the TMA boxes that fill the tile; they divide it exactly."""
         if self.slow == 1 and self.swizzle == 16:
-            return _largest_divisor(self.fast, MAX_BOX, 16 // self.element_bytes), 1
-        return self.block_elements, _largest_divisor(self.slow, MAX_BOX, 1)
+            return _box_extent(self.fast, self.element_bytes, 16 // self.element_bytes), 1
+        return self.block_elements, _box_extent(self.slow, self.swizzle, 1)
 
     def boxes(self) -> list[tuple[int, int, int]]:
         """The TMA boxes as (fast offset, slow offset, byte offset in the tile), offsets in elements."""
         fast, slow = self.box
         return [(f, s, self.linear(f, s)) for f in range(0, self.fast, fast) for s in range(0, self.slow, slow)]
+
+    @property
+    def tma_problem(self) -> str | None:
+        """Why no TMA copy fills the tile, or None when one does."""
+        misplaced = next((offset for _, _, offset in self.boxes() if offset % TMA_SMEM_ALIGNMENT), None)
+        if misplaced is None:
+            return None
+        return (
+            f"a box of {self.box[1]} x {self.box[0]} elements would lie {misplaced} bytes into the tile: "
+            f"boxes lie at multiples of {TMA_SMEM_ALIGNMENT} bytes"
+        )
 
     def linear(self, fast: int, slow: int) -> int:
         """Byte offset of an element before the swizzle."""
@@ -79,9 +93,12 @@ class SmemLayout:
         return swizzled(self.linear(fast, slow), self.swizzle)
 
 
-def _largest_divisor(extent: int, most: int, unit: int) -> int:
-    """The largest multiple of `unit` that divides `extent` and is at most `most`."""
-    return next(d for d in range(min(extent, most), 0, -1) if extent % d == 0 and d % unit == 0)
+def _box_extent(extent: int, bytes: int, unit: int) -> int:
+    """The largest multiple of `unit` that divides `extent` and fits a box, of `bytes` each; boxes that follow each other
+    at legal addresses go first."""
+    fitting = [d for d in range(min(extent, MAX_BOX), 0, -1) if extent % d == 0 and d % unit == 0]
+    aligned = (d for d in fitting if d == extent or d * bytes % TMA_SMEM_ALIGNMENT == 0)
+    return next(aligned, fitting[0])
 
 
 def swizzled(address: int, swizzle: int) -> int:

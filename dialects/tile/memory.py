@@ -342,6 +342,8 @@ class CopyAsyncOp(TileOp):
             return
         if not tile.swizzle:
             raise VerifyException("a TMA copy needs a tile with a layout: give it `swizzle = 128` (64, 32, or 16)")
+        if problem := tile.layout.tma_problem:
+            raise VerifyException(f"TMA cannot fill this tile: {problem}")
         if tile.order != view.order:
             raise VerifyException(
                 f"TMA cannot transpose: the tile's order {list(tile.order)} is not the view's {list(view.order)}"

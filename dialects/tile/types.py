@@ -18,6 +18,8 @@ from tilec.dialects.tile.layout import SWIZZLES, SmemLayout
 
 _EXTENT = re.compile(r"[0-9]{1,18}")
 _SYMBOL = re.compile(r"[A-Za-wyz_][A-Za-wyz0-9_]*")
+MAX_EXTENT = (1 << 31) - 1
+"""Coordinates and extents are 32-bit integers (cp.async.bulk.tensor)."""
 ALIGNMENTS = (16, 8, 4, 2)
 """Bytes that may divide base address and every pitch of a view."""
 
@@ -177,13 +179,14 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
         _verify_element(self.element)
         for extent in self.extents:
             match extent:
-                case IntAttr(data=int() as size) if size >= 0:
+                case IntAttr(data=int() as size) if 0 <= size <= MAX_EXTENT:
                     pass
                 case StringAttr(data=symbol) if symbol == "?" or _SYMBOL.fullmatch(symbol):
                     pass
                 case _:
                     raise VerifyException(
-                        f"bad extent {extent} of a view: expected an integer, a symbol without the letter x, or ?"
+                        f"bad extent {extent} of a view: expected an integer up to {MAX_EXTENT}, a symbol without the "
+                        "letter x, or ?"
                     )
         _verify_order(self.order, self.rank)
         if self.align not in ALIGNMENTS or self.align < self.dtype.bytes:
