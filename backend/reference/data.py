@@ -144,7 +144,7 @@ def _copy_async(cta: Cta, op: CopyAsyncOp) -> None:
         _load(cta, cta.get(op.source, View), op.indices, tile)
         if op.barrier is not None:
             barrier = cta.barrier(op, op.barrier, op.stage)
-            tile.load = cta.launch(op, f"{barrier.round}, which loads {tile.name},")
+            tile.load = cta.launch(op, f"the load of {tile.name} on {barrier.round}")
             barrier.riding.append(tile.load)
             assert isinstance(op.dest.type, SmemType)
             barrier.write(op, op.dest.type.layout.size)

@@ -1,0 +1,53 @@
+"""Every operation knows its line, and keeps it through copies and passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tile_corpus import TEXTS
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.traits import IsTerminator
+
+from tilec.context import make_context
+from tilec.diagnostics import location_of
+from tilec.passes import PASSES
+from tilec.source import parse_text
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PROGRAMS = {**TEXTS, **{path.stem: path.read_text() for path in sorted(EXAMPLES.glob("*.tile"))}}
+
+
+def misplaced(module: ModuleOp, text: str) -> list[Operation]:
+    """Operations whose name does not stand where their location says."""
+    lines = text.split("\n")
+
+    def stands(op: Operation) -> bool:
+        at = location_of(op)
+        if isinstance(op, ModuleOp):
+            return at is not None
+        # A terminator that nobody wrote is at some line of its block.
+        written = not op.has_trait(IsTerminator) or op.operands
+        return at is not None and (not written or lines[at.line - 1][at.column - 1 :].startswith(op.name))
+
+    return [op for op in module.walk() if not stands(op)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_locations_survive_copies_and_clean_up(name: str) -> None:
+    text = PROGRAMS[name]
+    module = parse_text(text, name)
+    assert not misplaced(module, text)
+    copy = module.clone()
+    assert [location_of(op) for op in copy.walk()] == [location_of(op) for op in module.walk()]
+    for clean_up in ("canonicalize", "cse", "dce"):
+        PASSES[clean_up]()().apply(make_context(), copy)
+    assert not misplaced(copy, text)
+
+
+def test_a_location_is_the_place_of_the_operations_name() -> None:
+    module = parse_text("tile.kernel @f(%A: !tile.view<MxKxf16>) {\n\n    %n = tile.dim %A, 1\n}", "f.tile")
+    (dim,) = (op for op in module.walk() if op.name == "tile.dim")
+    assert str(location_of(dim)) == "f.tile:3:10"
+    assert str(location_of(dim.operands[0])) == "f.tile:1:16"
