@@ -8,7 +8,8 @@ needs is remembered by all that it depends on, so that the second call with the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +18,17 @@ from xdsl.ir import BlockArgument
 from xdsl.rewriter import Rewriter
 
 from tilec.backend.ptxas import find_ptxas, probe_ptxas
-from tilec.backend.runtime.arguments import Argument, Facts, Placement, check_symbols, imported, place, read
+from tilec.backend.runtime.arguments import (
+    Argument,
+    Facts,
+    Placement,
+    check_symbols,
+    identity,
+    imported,
+    is_torch,
+    place,
+    read,
+)
 from tilec.backend.runtime.driver import Driver, cuda_driver
 from tilec.backend.runtime.launch import Loaded, ParameterBlock, Plan, count_ctas, load, parameter_values, target_of
 from tilec.backend.runtime.tensor_map import MapCache, MapFields, fix_small_tensor
@@ -30,7 +41,7 @@ from tilec.spec import parse_pipeline
 
 _compile_lock = threading.Lock()
 """Code generation is one at a time in a process: LLVM's global context is shared by all kernels."""
-_MAX_PLANS = 1024
+_MAX_CALLS = 1024
 
 
 def compile(
@@ -50,6 +61,21 @@ def compile(
         case _:
             module = parse_file(source)
     return Kernel(module, pipeline=pipeline, target=target, driver=driver)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a call with certain tensors launches, the streams it waits for, and whether torch says which stream it uses."""
+
+    plan: Plan
+    producers: tuple[int, ...]
+    of_torch: bool
+
+    def stream(self) -> int:
+        """The stream of a call that names none."""
+        if self.of_torch:
+            return int(imported("torch")._C._cuda_getCurrentRawStream(self.plan.kernel.device))
+        return self.producers[0] if len(self.producers) == 1 else 0
 
 
 class Kernel:
@@ -79,7 +105,7 @@ class Kernel:
         self._load_lock = threading.Lock()
         self._variants: dict[tuple[str, tuple[Facts, ...]], Compiled] = {}
         self._loaded: dict[tuple[int, tuple[Facts, ...]], Loaded] = {}
-        self._plans: dict[tuple[tuple[Argument, ...], int | None], Plan] = {}
+        self._calls: dict[Hashable, _Call] = {}
         self._maps = MapCache(self._encode)
 
     def __call__(self, *tensors: object, stream: object = None, max_ctas: int | None = None) -> None:
@@ -97,16 +123,14 @@ class Kernel:
             raise TilecError(
                 f"kernel {self.name} takes {len(self._names)} tensors ({', '.join(self._names)}), not {len(tensors)}"
             )
-        arguments = tuple(read(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True))
-        plan = self._plans.get((arguments, max_ctas))
-        if plan is None:
-            plan = self._prepare(arguments, max_ctas)
-            if len(self._plans) >= _MAX_PLANS:
-                self._plans.clear()
-            self._plans[arguments, max_ctas] = plan
-        producers = {a.producer for a in arguments if a.producer is not None}
-        chosen = _current_stream(tensors, plan.kernel.device, producers) if stream is None else stream_handle(stream)
-        plan.launch(driver, chosen, tuple(producers))
+        key = (max_ctas, *(identity(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True)))
+        call = self._calls.get(key)
+        if call is None:
+            call = self._prepare(tensors, max_ctas)
+            if len(self._calls) >= _MAX_CALLS:
+                self._calls.clear()
+            self._calls[key] = call
+        call.plan.launch(driver, call.stream() if stream is None else stream_handle(stream), call.producers)
 
     def compiled(self, *tensors: object, target: str | None = None) -> Compiled:
         """What was or will be compiled for tensors like these; without tensors, for the classes that the types declare.
@@ -129,8 +153,9 @@ class Kernel:
     def _encode(self, fields: MapFields) -> bytes:
         return fix_small_tensor(self._driver.encode(fields), fields, self._driver.version())
 
-    def _prepare(self, arguments: tuple[Argument, ...], max_ctas: int | None) -> Plan:
+    def _prepare(self, tensors: Sequence[object], max_ctas: int | None) -> _Call:
         driver = self._driver
+        arguments = tuple(read(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True))
         self._check(arguments)
         device = self._device(arguments)
         placements = self._place(arguments)
@@ -143,7 +168,9 @@ class Kernel:
             shape = () if abi.grid is None else arguments[abi.grid.view].shape
             ctas = count_ctas(abi.grid, shape, loaded.resident, max_ctas)
             values = parameter_values(abi, device, arguments, placements, self._maps) if ctas else []
-            return Plan(loaded, ctas, ParameterBlock(values))
+            plan = Plan(loaded, ctas, ParameterBlock(values))
+        producers = {a.producer for a in arguments if a.producer is not None}
+        return _Call(plan, tuple(producers), any(is_torch(t) for t in tensors))
 
     def _load(self, target: str, device: int, facts: tuple[Facts, ...]) -> Loaded:
         """The variant for `facts` on `device`, whose context is current."""
@@ -284,13 +311,6 @@ def _check_outputs(
                     f"argument {names[view]}: its rows overlap (pitch {placements[view].pitches[dim]} bytes, rows of "
                     f"{row_bytes} bytes), so the kernel cannot write it"
                 )
-
-
-def _current_stream(tensors: Sequence[object], device: int, producers: set[int]) -> int:
-    torch = imported("torch")
-    if torch is not None and any(isinstance(t, torch.Tensor) for t in tensors):
-        return int(torch._C._cuda_getCurrentRawStream(device))
-    return next(iter(producers)) if len(producers) == 1 else 0
 
 
 def stream_handle(stream: object) -> int:

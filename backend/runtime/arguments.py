@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,8 +70,7 @@ def read(name: str, tensor: object, device_of: Callable[[int], int]) -> Argument
 
     Raises TilecError, naming the argument, for what is no tensor on a device.
     """
-    torch = imported("torch")
-    if torch is not None and isinstance(tensor, torch.Tensor):
+    if is_torch(tensor):
         return _read_torch(name, tensor)
     interface = getattr(tensor, "__cuda_array_interface__", None)
     if interface is not None:
@@ -82,6 +81,18 @@ def read(name: str, tensor: object, device_of: Callable[[int], int]) -> Argument
         f"argument {name} is a {type(tensor).__name__}, not a tensor",
         hint="pass torch tensors, numba-cuda device arrays, or arrays with __cuda_array_interface__ or DLPack",
     )
+
+
+def identity(name: str, tensor: Any, device_of: Callable[[int], int]) -> Hashable:
+    """Equal for tensors that `read` reads alike; for torch tensors cheaper than to read them."""
+    if is_torch(tensor):
+        return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device()
+    return read(name, tensor, device_of)
+
+
+def is_torch(tensor: object) -> bool:
+    torch = imported("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
 
 
 def imported(module: str) -> Any:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tilec.kernel import Kernel
 
 _NUMPY_DTYPES = {"float16": "f16", "float32": "f32", "bfloat16": "bf16"}
+_dtype_names: dict[Any, str] = {}
+"""Names of the dtype objects that were met, of any library."""
 _TORCH_DTYPES = {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}
 
 
@@ -203,14 +205,14 @@ def _dtype(name: str, value: Any) -> str:
     """The element type of an input, by name; names stand for themselves."""
     if isinstance(value, str):
         return value
-    if _is_numpy(value):
-        name_of_dtype: str = value.dtype.name
-        return _NUMPY_DTYPES.get(name_of_dtype, name_of_dtype)
     dtype = getattr(value, "dtype", None)
     if dtype is None:
         raise TilecError(f"argument {name} is a {type(value).__name__}, not a tensor")
-    plain = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
-    return _NUMPY_DTYPES.get(plain, plain)
+    known = _dtype_names.get(dtype)
+    if known is None:
+        plain = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
+        known = _dtype_names[dtype] = _NUMPY_DTYPES.get(plain, plain)
+    return known
 
 
 def _numpy_empty(shape: tuple[int, ...], dtype: str, inputs: Sequence[Any]) -> Any:

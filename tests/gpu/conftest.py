@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import hung, torch, why_no_gpu
+from harness import Measured, hung, torch, why_no_gpu
 
 TEST_DEADLINE_S = 90.0
 """Compilation included; a wait for a kernel has its own, shorter one."""
@@ -54,10 +54,12 @@ class Record:
         rows = ["| test | cases | passed | skipped | worst relative error | seconds |", "|---|---|---|---|---|---|"]
         for name, entries in groups.items():
             passed, skipped = (sum(e["outcome"] == outcome for e in entries) for outcome in ("passed", "skipped"))
-            errors = [e["error"] for e in entries if e.get("error") is not None]
-            worst = f"{max(errors):.1e}" if errors else ""
+            worst: dict[str, float] = {}
+            for dtype, error in (pair for e in entries for pair in e.get("errors", {}).items()):
+                worst[dtype] = max(error, worst.get(dtype, 0.0))
+            shown = ", ".join(f"{dtype} {error:.1e}" for dtype, error in sorted(worst.items()))
             seconds = sum(e.get("seconds", 0.0) for e in entries)
-            rows.append(f"| {name} | {len(entries)} | {passed} | {skipped} | {worst} | {seconds:.1f} |")
+            rows.append(f"| {name} | {len(entries)} | {passed} | {skipped} | {shown} | {seconds:.1f} |")
         wrong = [e for e in self.results.values() if e["outcome"] not in ("passed", "skipped")]
         skips = [e for e in self.results.values() if e["outcome"] == "skipped"]
         parts = [f"Run of {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.", *(f"* {line}" for line in machine()), "", *rows, ""]
@@ -145,10 +147,10 @@ def pytest_runtest_makereport(
     report = yield
     record = item.config.stash.get(_record, None)
     if record is not None and _here(item) and (call.when == "call" or report.outcome != "passed"):
-        errors = [value for name, value in item.user_properties if name == "error"]
+        errors: dict[str, float] = dict(sorted((n, float(str(e))) for n, e in item.user_properties))
         entry: dict[str, Any] = {"test": item.nodeid, "outcome": report.outcome, "seconds": round(call.duration, 3)}
         if errors:
-            entry["error"] = max(float(str(e)) for e in errors)
+            entry["errors"] = errors
         if call.excinfo is not None:
             entry["reason"] = str(call.excinfo.value).split("\n")[0]
         record.write(entry)
@@ -159,16 +161,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     record = session.config.stash.get(_record, None)
     if record is not None:
         record.path.write_text(record.table())
+        if any(e["outcome"] not in ("passed", "skipped") for e in record.results.values()):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 class Errors:
-    """Relative errors of a test, for the report."""
+    """Relative errors of a test, for the report, which shows the largest of each type."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
 
-    def add(self, error: float) -> None:
-        self._item.user_properties.append(("error", error))
+    def add(self, measured: Measured) -> None:
+        self._item.user_properties.append((measured.dtype, measured.error))
 
 
 @pytest.fixture

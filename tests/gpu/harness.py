@@ -14,7 +14,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -85,6 +85,13 @@ class Buffer:
         assert bool((self._bits == self._nan).all()), "the kernel wrote beside its output"
 
 
+class Measured(NamedTuple):
+    """A relative error (Frobenius, against float64), and the least precise type involved."""
+
+    dtype: str
+    error: float
+
+
 class Problem:
     """A[M, K] and B[N, K] of random numbers, and their product in float64.
 
@@ -121,28 +128,29 @@ class Problem:
 
     def run(
         self, kernel: tilec.Kernel, out: str | None = None, *, d: dict[str, Any] | None = None, **options: Any
-    ) -> float:
-        """Launch into a fresh output and check it; gives the relative error."""
+    ) -> Measured:
+        """Launch into a fresh output and check it."""
         buffer = Buffer(*self.shape, out or self.dtype, **(d or {}))
         kernel(self.a.tensor, self.b.tensor, buffer.tensor, **options)
         finish()
-        error = self.check(buffer.tensor, out)
+        measured = self.check(buffer.tensor, out)
         buffer.check_beside()
-        return error
+        return measured
 
-    def check(self, got: Any, out: str | None = None) -> float:
-        """Compare with float64; gives the relative error (Frobenius)."""
+    def check(self, got: Any, out: str | None = None) -> Measured:
+        """Compare with float64."""
         out = out or self.dtype
+        loosest = max(self.dtype, out, key=lambda d: TOLERANCE[d])
         assert not bool(torch.isnan(got).any()), f"{int(torch.isnan(got).sum())} of {got.numel()} elements are NaN"
         if self.integers:
             wrong = int((got != self.want.to(torch_dtype(out))).sum())
             assert wrong == 0, f"{wrong} of {got.numel()} integers differ"
-            return 0.0
+            return Measured(loosest, 0.0)
         norm = float(self.want.norm())
         error = float((got.double() - self.want).norm()) / (norm or 1.0)
-        limit = max(TOLERANCE[self.dtype], TOLERANCE[out])
+        limit = TOLERANCE[loosest]
         assert error < limit, f"relative error {error:.2e}, allowed {limit:.0e}"
-        return error
+        return Measured(loosest, error)
 
 
 @functools.lru_cache(maxsize=24)

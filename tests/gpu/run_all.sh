@@ -6,7 +6,7 @@ shift
 cd "$(dirname "$0")/../.." || exit 1
 rm -f "$report" "${report%.*}.jsonl"
 for attempt in 1 2 3 4 5 6; do
-  python3 -m pytest tests/gpu -q -p no:cacheprovider --report="$report" --resume "$@"
+  "${PYTHON:-python3}" -m pytest tests/gpu -q -p no:cacheprovider --report="$report" --resume "$@"
   status=$?
   [ $status -eq 86 ] || break
 done

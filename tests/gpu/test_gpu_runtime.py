@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import runpy
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -15,7 +17,7 @@ from harness import EXAMPLES, FAST, TOLERANCE, Buffer, Problem, finish, kernel, 
 import tilec
 
 
-@pytest.mark.parametrize("pipeline", ["", "tma", "tma,pipeline(2)", FAST])
+@pytest.mark.parametrize("pipeline", ["tma", FAST])
 def test_empty_problems(pipeline: str) -> None:
     for m in (0, 1, 64):
         for n in (0, 1, 64):
@@ -43,6 +45,36 @@ def test_fresh_thread(errors: Errors) -> None:
     finish()
     assert not failures, failures[0]
     errors.add(case.check(d.tensor))
+
+
+FIRST_ACTION = """
+import os, threading, tilec
+from tilec.backend.runtime.driver import cuda_driver
+nothing = tilec.compile("tile.kernel @nothing() {\\n}")
+thread = threading.Thread(target=nothing)
+thread.start()
+thread.join()
+nothing()
+with cuda_driver().current(0):
+    from cuda.bindings import driver
+    assert int(driver.cuCtxSynchronize()[0]) == 0
+print("launched", flush=True)
+if os.fork() == 0:
+    try:
+        nothing()
+    except tilec.TilecError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_first_action_of_a_process() -> None:
+    """A kernel without arguments makes its context itself, in any thread; a forked process is told why it cannot."""
+    ran = subprocess.run([sys.executable, "-c", FIRST_ACTION], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("launched\n")
+    assert "CUDA_ERROR_NOT_INITIALIZED" in ran.stdout and "start workers with 'spawn'" in ran.stdout
 
 
 def test_current_stream_is_used_at_each_call(errors: Errors) -> None:

@@ -297,6 +297,32 @@ def test_two_threads_compile_once(kernel: Kernel, driver: FakeDriver, compiler: 
     assert len(driver.launched) == 8
 
 
+def test_threads_compile_different_kernels_at_a_time() -> None:
+    """With the real compiler; a fault is told to its own thread and leaves the others alone."""
+    faulty = GEMM.replace("%b = tile.alloc : !tile.smem<128x64", "%b = tile.alloc : !tile.smem<128x32")
+    sources = [GEMM, GEMM.replace("f16", "bf16"), GEMM.replace("64", "32"), faulty] * 2
+    start = threading.Barrier(len(sources))
+    results: list[object] = [None] * len(sources)
+
+    def work(i: int) -> None:
+        start.wait()
+        try:
+            results[i] = tilec.compile(sources[i]).compiled(target="sm_90a").ptx
+        except TilecError as error:
+            results[i] = error
+
+    threads = [threading.Thread(target=work, args=[i]) for i in range(len(sources))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for source, result in zip(sources, results, strict=True):
+        if source is faulty:
+            assert isinstance(result, TilecError) and "K differs" in str(result)
+        else:
+            assert result == tilec.compile(source).compiled(target="sm_90a").ptx
+
+
 def test_a_failed_compilation_is_not_remembered(
     kernel: Kernel, driver: FakeDriver, compiler: FakeCompiler, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
