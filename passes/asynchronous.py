@@ -148,7 +148,6 @@ class _Conversion:
                 case AllocOp():
                     self._setup.alloc(op, op, op.res.name_hint)
                     if isinstance(op.res.type, AccType):
-                        self._check_acc(op, op.res)
                         self._flight.define(op.res, self._setup.scalars.flag(False))
                     continue
                 case CopyOp() if op.is_load:

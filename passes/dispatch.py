@@ -41,6 +41,8 @@ class Dispatch:
             return f"the innermost coordinate is not known to be a multiple of {TMA_ALIGNMENT} bytes"
         if not load and view.tail != "grid":
             return "a TMA store clips in 16-byte units, and rows of the view end between them (tail = free)"
+        if (misplaced := tile.layout.tma_problem) is not None:
+            return misplaced
         if tile.layout.size < self.min_bytes:
             return f"{tile.layout.size} bytes are too few for TMA to pay (under {self.min_bytes})"
         return None

@@ -25,11 +25,13 @@ from xdsl.rewriter import InsertPoint
 
 from tilec.diagnostics import fail
 from tilec.dialects.tile import (
+    AllocOp,
     CtaSyncOp,
     FenceOp,
     FreeOp,
     GridOp,
     KernelOp,
+    MbarrierInitOp,
     ScheduleOp,
     SingleThreadOp,
     WaitGroupOp,
@@ -37,7 +39,7 @@ from tilec.dialects.tile import (
 from tilec.passes.builder import LocatedBuilder, Scalars
 from tilec.passes.protocol_state import State, find_state
 from tilec.passes.run_ahead import run_ahead
-from tilec.passes.setup import setup_of
+from tilec.passes.setup import scalars_before, setup_of
 from tilec.passes.synchronous import is_synchronous
 
 
@@ -84,11 +86,8 @@ def _make_persistent(kernel: KernelOp, grid: GridOp, group: int) -> None:
     for op in setup:
         op.detach()
         before.of(op).add(op)
-    anchor = grid.prev_op
-    if anchor is None:
-        fail(grid, "a grid without any operation", hint="write what one tile does")
-    scalars = Scalars(anchor)
-    loop = _loop(grid, before, body, state, scalars, group)
+    _check_setup(body, teardown)
+    loop = _loop(grid, before, body, state, scalars_before(grid), group)
     run_ahead(loop)
     after = LocatedBuilder.after(loop)
     for op in teardown:
@@ -96,6 +95,15 @@ def _make_persistent(kernel: KernelOp, grid: GridOp, group: int) -> None:
         after.of(op).add(op)
     grid.detach()
     grid.erase()
+
+
+def _check_setup(body: Block, teardown: list[Operation]) -> None:
+    """What is paid once must not stand between the operations of a tile."""
+    for op in body.walk():
+        if isinstance(op, AllocOp | MbarrierInitOp):
+            fail(op, f"{op.name} in the middle of a tile", hint="put allocations and barriers first in the grid")
+        if isinstance(op, FreeOp) and op not in teardown:
+            fail(op, f"{op.name} in the middle of a tile", hint="free accumulators last in the grid")
 
 
 def _loop(

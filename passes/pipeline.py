@@ -18,10 +18,9 @@ from xdsl.passes import ModulePass
 
 from tilec.diagnostics import collect, fail, remark
 from tilec.dialects.tile import CopyAsyncOp, GridOp, KernelOp, ScheduleOp, SlotOp
-from tilec.passes.builder import Scalars
 from tilec.passes.pipeline_expand import expand
 from tilec.passes.pipeline_schedule import Refusal, Schedule, loops_with_loads, schedule
-from tilec.passes.setup import setup_of
+from tilec.passes.setup import scalars_of
 from tilec.passes.storage import plan, target_of
 from tilec.passes.synchronous import is_synchronous
 
@@ -101,7 +100,7 @@ def _pipeline(kernel: KernelOp, stages: int, lag: int | None) -> None:
             remark(found.at, f"this loop is not pipelined: {found.reason}")
         else:
             plans.append(found)
-    scalars = Scalars(setup_of(block)[-1])
+    scalars = scalars_of(block)
     for found in plans:
         chosen = (1 if stages >= 3 else 0) if lag is None else min(lag, stages - 1)
         if chosen and found.lag_problem is not None:

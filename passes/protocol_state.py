@@ -24,6 +24,9 @@ from tilec.dialects.tile import (
 )
 from tilec.passes.builder import LocatedBuilder, Scalars
 
+_Entry = tuple[scf.ForOp, int]
+"""A loop of the tile's block, and which of its iter_args."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -42,7 +45,8 @@ def find_state(body: Block) -> list[State]:
     Raises PassError where a phase or a stage does not come from such a value: it would be wrong at the second tile.
     """
     found: list[State] = []
-    entries: set[tuple[scf.ForOp, int]] = set()
+    entries: set[_Entry] = set()
+    starts: dict[SSAValue, set[_Entry]] = {}
     for op, value, is_phase in _protocol_operands(body):
         origin = _Origin(body)
         origin.trace(value)
@@ -55,8 +59,16 @@ def find_state(body: Block) -> list[State]:
                 hint=f"carry the {what} through the loops as an iter_arg, as `pipeline` does",
             )
         entries |= origin.entries
-        if is_phase and not origin.entries:
-            assert isinstance(op, TryWaitOp)
+        if not is_phase:
+            continue
+        assert isinstance(op, TryWaitOp)
+        if starts.setdefault(op.barrier, origin.starts) != origin.starts:
+            fail(
+                op,
+                "two loops start the phase of this barrier anew, but the barrier goes on from one to the other",
+                hint="start the second loop with the phase where the first ends, or give it a barrier of its own",
+            )
+        if not origin.starts:
             if op.parent is not body or len(_waits(op.barrier)) > 1:
                 fail(
                     op,
@@ -64,7 +76,7 @@ def find_state(body: Block) -> list[State]:
                     hint="carry the phase through the loops as an iter_arg, as `tma` does",
                 )
             found.append(_once_a_tile(op))
-    firsts = [(loop, place) for loop, place in entries if isinstance(_constant(loop.iter_args[place]), SSAValue)]
+    firsts = [entry for entry in entries if _starts(entry)]
     ordered = sorted(firsts, key=lambda entry: (_position(entry[0]), entry[1]))
     return [*found, *(_through_loop(body, loop, place) for loop, place in ordered)]
 
@@ -89,11 +101,16 @@ class _Origin:
     """Where a value comes from."""
 
     body: Block
-    entries: set[tuple[scf.ForOp, int]] = field(default_factory=set[tuple[scf.ForOp, int]])
+    entries: set[_Entry] = field(default_factory=lambda: set[_Entry]())
     """The loops of the tile's block that carry it, and as which iter_arg."""
     counter: str | None = None
     """Something that starts anew at each tile."""
     _seen: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    @property
+    def starts(self) -> set[_Entry]:
+        """Those of `entries` that begin at a constant."""
+        return {entry for entry in self.entries if _starts(entry)}
 
     def trace(self, value: SSAValue) -> None:
         if value in self._seen:
@@ -135,8 +152,9 @@ class _Origin:
         self.trace(end.operands[place])
 
 
-def _constant(value: SSAValue) -> SSAValue | None:
-    return value if isinstance(value.owner, arith.ConstantOp) else None
+def _starts(entry: _Entry) -> bool:
+    loop, place = entry
+    return isinstance(loop.iter_args[place].owner, arith.ConstantOp)
 
 
 def _position(op: Operation) -> int:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilec.dialects.tile import AccType, AllocOp, CtaSyncOp, DimOp, MbarrierInitOp
@@ -47,6 +48,22 @@ class Setup:
         if self._first_barrier is self._sync and not self.accs:
             self._sync.detach()
             self._sync.erase()
+
+
+def scalars_of(block: Block) -> Scalars:
+    """The constants of a block, in or behind its setup."""
+    setup = setup_of(block)
+    if setup:
+        return Scalars(setup[-1])
+    assert block.first_op is not None
+    return scalars_before(block.first_op)
+
+
+def scalars_before(op: Operation) -> Scalars:
+    """The constants that stand before an operation."""
+    if op.prev_op is not None:
+        return Scalars(op.prev_op)
+    return Scalars(LocatedBuilder.before(op).add(arith.ConstantOp(IntegerAttr(0, IndexType())), "c0"))
 
 
 def setup_of(block: Block) -> list[Operation]:

@@ -2,29 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ordering import check_ordering
-from tile_programs import NO_GRID, PROGRAMS, Program
+from tile_programs import (
+    BIAS_AFTER,
+    BIAS_INSIDE,
+    COPY_LOOP,
+    GEMMS,
+    INNER_ACCUMULATOR,
+    NO_GRID,
+    PROGRAMS,
+    ROW_SUMS,
+    RUNNING_SUM,
+    TWO_MMAS,
+    Program,
+    gemm,
+)
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from tilec.backend.reference import run
 from tilec.context import make_context
 from tilec.diagnostics import collect
-from tilec.dialects.tile import KernelOp
+from tilec.dialects.tile import CtaSyncOp, FenceOp, KernelOp
 from tilec.driver import run_pass
 from tilec.source import parse_text
 from tilec.spec import parse_pipeline
 
 Array = npt.NDArray[np.generic]
 
-EXTENTS = {"M": 130, "N": 104, "K": 80, "L": 40}
+EXTENTS = {"M": 70, "N": 104, "K": 80, "L": 40}
 
 
-def inputs(module: ModuleOp, program: Program, extents: dict[str, int]) -> list[Array]:
+class Case:
+    """A program with its inputs, and what it computes from them."""
+
+    def __init__(self, program: Program, extents: dict[str, int] | None = None):
+        self.program = program
+        self.module = parse_text(program.text)
+        self.arrays = _inputs(self.module, program, extents or EXTENTS)
+        self.expected = self._run(self.module, ctas=1)
+
+    def check(self, pipeline: str, ctas: int = 2) -> None:
+        """Run what a pipeline makes of the program."""
+        self.check_module(compiled(self.module, pipeline), pipeline, ctas)
+
+    def check_module(self, module: ModuleOp, what: str, ctas: int = 2) -> None:
+        for got, wanted in zip(self._run(module, ctas), self.expected, strict=True):
+            np.testing.assert_array_equal(got, wanted, err_msg=f"{self.program.name} by {what}")
+
+    def check_ordering(self, pipeline: str, ctas: int = 2) -> None:
+        check_ordering(compiled(self.module, pipeline), [array.copy() for array in self.arrays], ctas)
+
+    def _run(self, module: ModuleOp, ctas: int) -> list[Array]:
+        copies = [array.copy() for array in self.arrays]
+        run(module, copies, ctas=ctas)
+        return copies[len(copies) - self.program.outputs :]
+
+
+def _inputs(module: ModuleOp, program: Program, extents: dict[str, int]) -> list[Array]:
     """Small whole numbers in the inputs, a number that no program computes in the outputs."""
     kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
     random = np.random.default_rng(7)
@@ -38,40 +79,110 @@ def inputs(module: ModuleOp, program: Program, extents: dict[str, int]) -> list[
     return arrays
 
 
-def outputs(module: ModuleOp, program: Program, arrays: Sequence[Array], ctas: int) -> list[Array]:
-    copies = [array.copy() for array in arrays]
-    run(module, copies, ctas=ctas)
-    return copies[len(copies) - program.outputs :]
-
-
-def check(program: Program, pipeline: str, extents: dict[str, int] | None = None, ctas: int = 3) -> None:
-    """Run the program after every prefix of a pipeline."""
-    module = parse_text(program.text)
-    context = make_context()
-    arrays = inputs(module, program, extents or EXTENTS)
-    expected = outputs(module, program, arrays, ctas)
+def compiled(module: ModuleOp, pipeline: str) -> ModuleOp:
+    module = module.clone()
     with collect():
         for one in parse_pipeline(pipeline):
-            run_pass(one, module, context)
-            for got, wanted in zip(outputs(module, program, arrays, ctas), expected, strict=True):
-                np.testing.assert_array_equal(got, wanted, err_msg=f"after {one}")
-    check_ordering(module, [array.copy() for array in arrays], ctas)
+            run_pass(one, module, make_context())
+    return module
 
 
-def _loops(program: Program) -> bool:
-    return "tile.for" in program.text
+def _rings(program: Program, *rings: str) -> list[str]:
+    return list(rings) if "tile.for" in program.text else [""]
 
 
-def _pipelines(program: Program) -> list[str]:
-    persistent = "" if program is NO_GRID else ",persistent"
-    asynchronous = ["tma(0)", "tma", "threads"]
-    if not _loops(program):
-        return [f"{first}{persistent}" for first in asynchronous]
-    rings = ["1", "2", "3", "4, lag=2", "2, lag=1", "5"]
-    return [f"{first},pipeline({ring}){persistent}" for first in asynchronous for ring in rings]
+def _line(program: Program, *passes: str) -> str:
+    """A pipeline that ends in `persistent` where there is a grid."""
+    return ",".join(one for one in (*passes, "" if program is NO_GRID else "persistent") if one)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_all_pipelines(program: Program) -> None:
-    for pipeline in _pipelines(program):
-        check(program, pipeline)
+def test_programs(program: Program) -> None:
+    case = Case(program)
+    for ring in _rings(program, "pipeline(2)", "pipeline(3)", "pipeline(4, lag=2)"):
+        case.check(_line(program, "tma(0)", ring))
+    for first in ("tma", "threads"):
+        for ring in ("", *_rings(program, "pipeline(2)")):
+            case.check(_line(program, first, ring))
+    clean = "canonicalize,cse,dce"
+    for ring in _rings(program, "pipeline(3)"):
+        case.check(_line(program, "tma(0)", clean, ring, clean) + "," + clean)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_ordering(program: Program) -> None:
+    case = Case(program)
+    for first in ("tma(0)", "tma", "threads"):
+        for ring in _rings(program, "pipeline(3)"):
+            case.check_ordering(_line(program, first, ring))
+    case.check_ordering("tma(0)")
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 5])
+def test_short_loops(stages: int) -> None:
+    """No K tile up to four more than there are stages, several tiles a CTA."""
+    for program in (gemm(n=48), BIAS_INSIDE):
+        module = parse_text(program.text)
+        pipelines = [f"tma(0),pipeline({stages}, lag={lag}){end}" for lag in range(stages) for end in ("", ",persistent")]
+        modules = {pipeline: compiled(module, pipeline) for pipeline in pipelines}
+        for tiles in range(stages + 5):
+            case = Case(program, {"M": 64, "N": 136, "K": 16 * tiles})
+            for pipeline, made in modules.items():
+                case.check_module(made, f"{pipeline} with {tiles} K tiles", ctas=1)
+
+
+@pytest.mark.parametrize("program", [GEMMS[1], BIAS_INSIDE, INNER_ACCUMULATOR], ids=lambda program: program.name)
+def test_every_prefix(program: Program) -> None:
+    case = Case(program)
+    passes = ["tma(0)", "pipeline(3)", "persistent(1)"]
+    for length in range(1, len(passes) + 1):
+        for ctas in (1, 7):
+            case.check(",".join(passes[:length]), ctas)
+
+
+@given(
+    m=st.sampled_from([64, 128]),
+    n=st.sampled_from([8, 16, 40, 64, 96]),
+    k=st.sampled_from([16, 48, 64]),
+    last=st.sampled_from(["", ",tma(0),pipeline(3),persistent"]),
+)
+@settings(max_examples=12)
+def test_retile(m: int, n: int, k: int, last: str) -> None:
+    if m == 128 and n % 16:
+        n *= 2
+    for program in (gemm(), BIAS_AFTER, TWO_MMAS, RUNNING_SUM):
+        # The maximum of partial sums is one of larger steps over K where these are the same.
+        depth = 16 if program is RUNNING_SUM else k
+        Case(program).check(f"retile({m},{n},{depth}){last}")
+
+
+@pytest.mark.parametrize(
+    ("program", "pipeline"),
+    [
+        (GEMMS[0], "tma(0),pipeline(3),persistent"),
+        (ROW_SUMS, "tma(0),pipeline(2),persistent"),
+        (COPY_LOOP, "threads,pipeline(2),persistent"),
+        (RUNNING_SUM, "tma(0),persistent"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Program) else None,
+)
+def test_ordering_is_needed(program: Program, pipeline: str) -> None:
+    """The check of `ordering.py` sees each barrier of threads and each proxy fence that is missing in the tile's loop."""
+    module = compiled(parse_text(program.text), pipeline)
+    arrays = _inputs(module, program, EXTENTS)
+
+    def ordering_ops(module: ModuleOp) -> list[Operation]:
+        tiles = next(op for op in module.walk() if isinstance(op, scf.WhileOp))
+        return [
+            op
+            for op in tiles.walk()
+            if isinstance(op, CtaSyncOp) or (isinstance(op, FenceOp) and op.kind != "before_thread_sync")
+        ]
+
+    for place in range(len(ordering_ops(module))):
+        broken = module.clone()
+        op = ordering_ops(broken)[place]
+        op.detach()
+        op.erase()
+        with pytest.raises(AssertionError):
+            check_ordering(broken, [array.copy() for array in arrays], 1)

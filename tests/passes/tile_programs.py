@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilec.dialects.tile import ViewType, row_major
+from tilec.dialects.tile import row_major
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,6 @@ tile.kernel @gemm(%A: {a}, %B: {b}, %D: {d}) {{
     )
 
 
-_COLUMN_MAJOR = (1, 0)[::-1]
 GEMMS = [
     gemm(),
     gemm(n=64, k=32, name="two-chunks-f32", d=view("MxN", "f32")),
@@ -584,10 +583,3 @@ PROGRAMS = [
     OUTER_TILE,
 ]
 
-
-def view_types(text: str) -> list[ViewType]:
-    """The types of the kernel's arguments."""
-    from tilec.dialects.tile import KernelOp
-    from tilec.source import parse_text
-
-    return next(list(op.views) for op in parse_text(text).walk() if isinstance(op, KernelOp))
