@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Measured, hung, torch, why_no_gpu
+from harness import Errors, hung, torch, why_no_gpu
 
 TEST_DEADLINE_S = 90.0
 """Compilation included; a wait for a kernel has its own, shorter one."""
@@ -163,16 +163,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         record.path.write_text(record.table())
         if any(e["outcome"] not in ("passed", "skipped") for e in record.results.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-class Errors:
-    """Relative errors of a test, for the report, which shows the largest of each type."""
-
-    def __init__(self, item: pytest.Item) -> None:
-        self._item = item
-
-    def add(self, measured: Measured) -> None:
-        self._item.user_properties.append((measured.dtype, measured.error))
 
 
 @pytest.fixture

@@ -92,6 +92,16 @@ class Measured(NamedTuple):
     error: float
 
 
+class Errors:
+    """Relative errors of a test, for the report, which shows the largest of each type."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def add(self, measured: Measured) -> None:
+        self._item.user_properties.append((measured.dtype, measured.error))
+
+
 class Problem:
     """A[M, K] and B[N, K] of random numbers, and their product in float64.
 

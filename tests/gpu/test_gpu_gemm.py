@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Errors
-from harness import FAST, kernel, problem
+from harness import FAST, Errors, kernel, problem
 
 DEPTHS = (1, 2, 3, 4, 5)
 PIPELINES = [

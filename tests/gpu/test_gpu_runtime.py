@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Errors
-from harness import EXAMPLES, FAST, TOLERANCE, Buffer, Problem, finish, kernel, problem, refused, torch
+from harness import EXAMPLES, FAST, TOLERANCE, Buffer, Errors, Problem, finish, kernel, problem, refused, torch
 
 import tilec
 

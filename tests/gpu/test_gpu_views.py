@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import Errors
-from harness import FAST, Buffer, Problem, finish, kernel, refused, torch
+from harness import FAST, Buffer, Errors, Problem, finish, kernel, refused, torch
 
 PIPELINES = ["tma", FAST]
 SLICE = {"pitch": 512}
