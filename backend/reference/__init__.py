@@ -10,8 +10,8 @@ rounds, and these are errors (`tilec.TilecError`) at the operation's line:
 
 Shared memory and the accumulators of asynchronous programs start as NaN.
 
-It does not see what needs more than one agent or an order other than that of the text: a wait that an *older* round of the
-same parity lets pass, fences and `cta_sync` that are missing, a deadlock between roles, CTAs that touch each other's
+It does not see what needs more than one agent, or an order other than that of the text: a wait that an *older* round of
+the same parity lets pass, fences and `cta_sync` that are missing, a deadlock between roles, CTAs that touch each other's
 data, and the layout and clipping of copies (16-byte units).
 """
 
@@ -43,8 +43,9 @@ _HANDLERS = {**control.handlers, **data.handlers, **scalars.handlers, **sync.han
 def run(module: ModuleOp, inputs: Sequence[Array], *, kernel: str | None = None, ctas: int | None = None) -> None:
     """Execute the named kernel, or the only one; outputs are written in place.
 
-    `inputs` are all arguments in order, f16 as float16, bf16 and f32 as float32 (`round_bf16` makes values that bf16 has),
-    with any strides. `ctas` is the size of a persistent grid; without it there is one CTA per multiprocessor of the target.
+    `inputs` are all arguments in order, f16 as float16, bf16 and f32 as float32 (`round_bf16` makes values that bf16
+    has), with any strides. `ctas` is the size of a persistent grid; without it there is one CTA per multiprocessor of
+    the target.
     """
     _run(module, inputs, Machine(), kernel, ctas)
 

@@ -171,7 +171,7 @@ def _tile_store(cta: Cta, op: StoreOp) -> None:
 
 @handlers.of(MmaOp)
 def _mma(cta: Cta, op: MmaOp) -> None:
-    """Products are exact; each `tile.mma` sums them in float64 and rounds once, where the hardware rounds more often."""
+    """Products are exact; each `tile.mma` sums them in float64 and rounds once; hardware rounds more often."""
     accumulator = cta.get(op.acc, Accumulator)
     accumulator.check_use(op)
     operands = [cta.get(op.a, SharedTile), cta.get(op.b, SharedTile)]

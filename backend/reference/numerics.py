@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 
 
 def round_bf16(values: Array) -> Array:
-    """The nearest bf16 numbers (to even), as float32. Values are taken as float32, to which float64 is rounded first."""
+    """The nearest bf16 numbers (to even), as float32; float64 values are rounded to float32 first."""
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
     # The carry must not walk a NaN's payload into its sign.

@@ -1,7 +1,7 @@
 """What a CTA holds while it runs: views, shared tiles, accumulators, and barriers that keep count.
 
-Asynchronous operations take effect at issue, but are remembered as `InFlight` until something that completes them has been
-waited for. Using what is in flight is an error, though the numbers are there already.
+Asynchronous operations take effect at issue, but are remembered as `InFlight` until something that completes them has
+been waited for. Using what is in flight is an error, though the numbers are there already.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Accumulator:
 
 @dataclass
 class Mbarrier:
-    """One mbarrier object. Rounds count from 0; a round is complete when its arrivals are in and its bytes are written."""
+    """One mbarrier object. Rounds count from 0; one is complete when its arrivals are in and its bytes written."""
 
     name: str
     count: int

@@ -75,7 +75,7 @@ def print_ints(printer: Printer, values: Sequence[int], open_: str, close: str) 
 
 
 class TileOp(IRDLOperation, ABC):
-    """An operation whose own syntax is followed by its discardable attributes, if it has any: `tile.free %acc {note}`."""
+    """An operation whose own syntax is followed by its discardable attributes, if any: `tile.free %acc {note}`."""
 
     @classmethod
     @abstractmethod

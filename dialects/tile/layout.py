@@ -94,8 +94,8 @@ class SmemLayout:
 
 
 def _box_extent(extent: int, bytes: int, unit: int) -> int:
-    """The largest multiple of `unit` that divides `extent` and fits a box, of `bytes` each; boxes that follow each other
-    at legal addresses go first."""
+    """The largest multiple of `unit`, of `bytes` each, that divides `extent` and fits a box; first of those that follow
+    each other at legal addresses."""
     fitting = [d for d in range(min(extent, MAX_BOX), 0, -1) if extent % d == 0 and d % unit == 0]
     aligned = (d for d in fitting if d == extent or d * bytes % TMA_SMEM_ALIGNMENT == 0)
     return next(aligned, fitting[0])

@@ -42,7 +42,7 @@ def _parse_f32(parser: Parser) -> float:
 
 
 def _float_text(value: float) -> str:
-    """The shortest text that `_parse_f32` reads as the same number: with a point before an exponent, as MLIR wants it."""
+    """The shortest text that `_parse_f32` reads as the same number; MLIR wants a point before an exponent."""
     same = (t for digits in range(1, 10) if FloatAttr(float(t := f"{value:.{digits}g}"), f32).value.data == value)
     text = repr(float(next(same, "nan")))
     return text if "." in text else text.replace("e", ".0e")

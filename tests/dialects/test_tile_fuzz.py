@@ -1,4 +1,4 @@
-"""Whatever is wrong with an operation, a verifier says so: no other exception, and nothing that cannot be written down."""
+"""Whatever is wrong with an operation, a verifier says so: no other exception, and nothing that cannot be written."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def text_of(module: ModuleOp, *, generic: bool) -> str:
 
 
 def check(module: ModuleOp) -> bool:
-    """Whether the module verifies; then it can be written in both forms, and else the diagnostic says where it does not."""
+    """Whether the module verifies. If it does, both forms can be written; if not, the diagnostic says where."""
     try:
         module.verify()
     except VerifyException:
@@ -255,7 +255,7 @@ PARAMETERS: tuple[Attribute, ...] = (
 )
 
 
-@pytest.mark.parametrize("type", [t for t in TYPES if isinstance(t, ParametrizedAttribute) and t.name in KINDS])
+@pytest.mark.parametrize("type", [t for t in TYPES if t.name in KINDS])
 def test_what_is_wrong_with_a_type_is_a_verifier_error(type: ParametrizedAttribute) -> None:
     refused = 0
     for index in range(len(type.parameters)):
@@ -272,7 +272,7 @@ def test_what_is_wrong_with_a_type_is_a_verifier_error(type: ParametrizedAttribu
 
 words = st.sampled_from(
     ["x", "16", "0", "M", "?", "f16", "f32", "i8", ",", "order", "=", "[1, 0]", "[0]", "align", "tail", "grid", "free",
-     "swizzle", "128", "<", ">", "-1", "!tile.smem<8x8xf16>", "!tile.view", " ", "\n", "//", '"', "99999999999999999999"]
+     "swizzle", "128", "<", ">", "-1", "!tile.smem<8x8xf16>", "!tile.view", " ", "\n", "//", '"', "9" * 20]
 )  # fmt: skip
 
 

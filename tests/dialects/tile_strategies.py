@@ -321,6 +321,6 @@ def _scf(b: _Builder) -> None:
 
 
 _MAKERS: Sequence[Callable[[_Builder], None]] = (
-    _alloc, _free, _slot, _slice, _copy, _copy_from_tile, _copy_async, _copy_tmem, _load, _store, _mma, _commit, _arrive,
-    _arrive_expect_tx, _try_wait, _sync, _register, _dim, _schedule, _tile_for, _single_thread, _scf,
+    _alloc, _free, _slot, _slice, _copy, _copy_from_tile, _copy_async, _copy_tmem, _load, _store, _mma, _commit,
+    _arrive, _arrive_expect_tx, _try_wait, _sync, _register, _dim, _schedule, _tile_for, _single_thread, _scf,
 )  # fmt: skip
