@@ -49,9 +49,9 @@ from tilec.dialects.tile.types import ViewType
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """An entry: its arguments are views, its body one straight block.
+    """`tile.kernel @f(%A: !tile.view<MxKxf16>) { }`: an entry; its arguments are views, its body one straight block.
 
-    The discardable attribute ``target`` names a row of the target table.
+    The discardable attribute ``target`` names a row of the target table: `attributes {target = "sm_90a"}`.
     """
 
     name = "tile.kernel"
@@ -167,7 +167,7 @@ class GridOp(TileOp):
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Values that a `tile.for` carries to its next iteration."""
+    """`tile.yield %x, %y : type, type`: the values that a `tile.for` carries to its next iteration."""
 
     name = "tile.yield"
 

@@ -1,0 +1,149 @@
+"""Writes ``dialect.md`` and ``passes.md`` from the docstrings: ``python docs/generate.py [FOLDER]``."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import (
+    AnyOf,
+    AttrConstraint,
+    BaseAttr,
+    EqAttrConstraint,
+    IRDLOperation,
+    OptOperandDef,
+    OptPropertyDef,
+    OptResultDef,
+    ParamAttrConstraint,
+    RangeConstraint,
+    RangeLengthConstraint,
+    RangeOf,
+    VarOperandDef,
+    VarResultDef,
+)
+from xdsl.traits import is_side_effect_free
+
+from tilec.dialects.tile import Tile
+from tilec.passes import PASSES, summary
+from tilec.spec import describe_options
+
+_NOTE = "*Written by `docs/generate.py` from the docstrings; change those.*"
+
+_ATTRIBUTES = {
+    "array": "list of integers",
+    "integer": "integer",
+    "float": "number",
+    "string": "string",
+    "unit": "flag",
+}
+_OPTIONAL = (OptOperandDef, OptResultDef, OptPropertyDef)
+_VARIADIC = (VarOperandDef, VarResultDef)
+
+
+def dialect_page() -> str:
+    """All types and operations of the tile dialect."""
+    sections = ["# The tile dialect", _NOTE, inspect.cleandoc(_DIALECT), "## Types"]
+    for type in Tile.attributes:
+        sections += [f"### `!{type.name}`", inspect.cleandoc(type.__doc__ or "")]
+    module = None
+    for op in sorted(Tile.operations, key=_module_order):
+        if op.__module__ != module:
+            module = op.__module__
+            first_line = (sys.modules[module].__doc__ or "").strip().split("\n")[0]
+            sections.append(f"## {first_line.rstrip('.')}")
+        sections += [f"### `{op.name}`", inspect.cleandoc(op.__doc__ or ""), "\n".join(_facts(op))]
+    return "\n\n".join(sections) + "\n"
+
+
+def passes_page() -> str:
+    """All passes with their options."""
+    sections = ["# Passes", _NOTE, inspect.cleandoc(_PASSES)]
+    for name, load in PASSES.items():
+        options = describe_options(load())
+        sections += [f"## `{name}({options})`" if options else f"## `{name}`"]
+        own = load().__module__.startswith("tilec.")
+        sections += [inspect.cleandoc(load().__doc__ or "") if own else summary(name)]
+    return "\n\n".join(sections) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {"dialect.md": dialect_page, "passes.md": passes_page}
+
+_DIALECT = """
+Whole-tile programs: synchronous (L0) and asynchronous (L1). `docs/architecture.md` says how the levels fit together, and
+`tilec.backend.reference` executes each operation. An operation's discardable attributes follow its own syntax:
+`tile.free %acc {note = "why"}`. One without *effects* may be merged with an equal one, moved, or dropped when nobody uses
+its results; all others stay where they are.
+"""
+_PASSES = """
+A pipeline is a list of passes: `tma,pipeline(2),persistent`. Options are given in the order below, by name, or in xDSL's
+spelling, which dumps print: `pipeline(3, 1)`, `pipeline(stages=3, lag=1)`, `pipeline{stages=3 lag=1}`.
+"""
+
+
+def _module_order(op: type[Operation]) -> int:
+    """Operations go by the file that defines them, in the order in which the dialect lists the files."""
+    return list(dict.fromkeys(other.__module__ for other in Tile.operations)).index(op.__module__)
+
+
+def _facts(op: type[Operation]) -> Iterator[str]:
+    """A table of what goes in and out."""
+    assert issubclass(op, IRDLOperation)
+    definition = op.get_irdl_definition()
+    yield "| | name | |"
+    yield "|---|---|---|"
+    for name, operand in definition.operands:
+        yield _row("operand", name, operand, _types(operand.constr))
+    for name, attribute in definition.properties.items():
+        if name != "operandSegmentSizes":
+            yield _row("attribute", name, attribute, _types(attribute.constr))
+    for name, result in definition.results:
+        yield _row("result", name, result, _types(result.constr))
+    for name, _ in definition.regions:
+        yield f"| region | `{name}` | one block |"
+    yield f"| effects | | {'none' if is_side_effect_free(op.create()) else 'yes'} |"
+
+
+def _row(kind: str, name: str, definition: object, types: Sequence[str]) -> str:
+    count = (
+        ", optional"
+        if isinstance(definition, _OPTIONAL)
+        else ", any number"
+        if isinstance(definition, _VARIADIC)
+        else ""
+    )
+    return f"| {kind} | `{name}` | {' or '.join(types)}{count} |"
+
+
+def _types(constraint: AttrConstraint[Attribute] | RangeConstraint[Attribute]) -> list[str]:
+    """What a constraint admits, in words."""
+    match constraint:
+        case RangeLengthConstraint():
+            return _types(constraint.constraint)
+        case RangeOf():
+            return _types(constraint.constr)
+        case AnyOf():
+            return [word for part in constraint.attr_constrs for word in _types(part)]
+        case EqAttrConstraint():
+            return [f"`{constraint.attr}`"]
+        case ParamAttrConstraint():
+            return [_ATTRIBUTES[constraint.base_attr.name]]
+        case BaseAttr() if constraint.attr is IndexType:
+            return ["`index`"]
+        case BaseAttr():
+            name = constraint.attr.name
+            return [_ATTRIBUTES.get(name, f"`!{name}`")]
+        case _:
+            return ["any type"]
+
+
+def main(folder: Path) -> None:
+    for name, page in PAGES.items():
+        (folder / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).resolve().parent)
