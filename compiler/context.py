@@ -15,17 +15,10 @@ _DIALECTS = {
     "scf": ("xdsl.dialects.scf", "Scf"),
     "cf": ("xdsl.dialects.cf", "Cf"),
     "func": ("xdsl.dialects.func", "Func"),
-    "llvm": ("xdsl.dialects.llvm", "LLVM"),
+    "llvm": ("tilec.dialects.nvvm", "LLVM"),
     "tile": ("tilec.dialects.tile", "Tile"),
     "nvvm": ("tilec.dialects.nvvm", "NVVM"),
 }
-
-
-def register_dialects(context: Context) -> None:
-    """Register all dialects of `tilec` by name; a dialect's module is imported at its first use."""
-    for name, (module, attribute) in _DIALECTS.items():
-        if name not in context.registered_dialect_names:
-            context.register_dialect(name, _lazy(module, attribute))
 
 
 def make_context() -> Context:
@@ -33,6 +26,12 @@ def make_context() -> Context:
     context = Context()
     register_dialects(context)
     return context
+
+
+def register_dialects(context: Context) -> None:
+    """Register all dialects of `tilec` by name; a dialect's module is imported at its first use."""
+    for name, (module, attribute) in _DIALECTS.items():
+        context.register_dialect(name, _lazy(module, attribute))
 
 
 def _lazy(module: str, attribute: str) -> Callable[[], Dialect]:

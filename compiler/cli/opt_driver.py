@@ -11,6 +11,7 @@ from typing import IO, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException, ShrinkException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
@@ -34,8 +35,11 @@ class OptMain(xDSLOptMain):
     version_format: ClassVar[str] = "tilec opt, built from xdsl version {xdsl_version}"
 
     def register_all_dialects(self) -> None:
-        super().register_all_dialects()
+        # Not super's: two dialects of one name are an error, and our llvm has more operations than xDSL's.
         register_dialects(self.ctx)
+        for name, factory in Universe.get_multiverse().all_dialects.items():
+            if name not in self.ctx.registered_dialect_names:
+                self.ctx.register_dialect(name, factory)
 
     def register_all_passes(self) -> None:
         super().register_all_passes()

@@ -37,7 +37,8 @@ def main(arguments: argparse.Namespace) -> int:
     print(f"{trial.name} on {device}, {' '.join(f'{name}={extent}' for name, extent in shape.items())}")
     results = trial.compare()
     for result in results:
-        print(f"  {result.name}: relative error {result.error:.3g}, limit {result.limit:g}")
+        limits = f"(limit {result.limit:g})", f"(limit {result.worst_limit:g})"
+        print(f"  {result.name}: relative error {result.error:.3g} {limits[0]}, largest {result.worst:.3g} {limits[1]}")
     passed = all(result.passed for result in results)
     print("PASS" if passed else "FAIL")
     return 0 if passed else 1

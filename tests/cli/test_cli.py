@@ -1,0 +1,111 @@
+"""The command line as a whole: what it imports, how it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tilec.cli import passes as passes_command
+
+_HEAVY = ("torch", "numba", "llvmlite", "xdsl", "numpy", "rich")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["compile", "--help"], ["run", "--help"], ["passes", "--help"]]
+)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    program = (
+        "import sys\n"
+        "from tilec.cli import main\n"
+        f"code = main({arguments!r})\n"
+        f"print(code, [name for name in {_HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert finished.stderr == "0 []\n"
+    assert finished.stdout
+
+
+def test_help_names_the_commands(cli: Callable[..., object]) -> None:
+    finished = cli("--help")
+    assert finished.code == 0
+    for command in ("compile", "opt", "run", "passes"):
+        assert f"    {command} " in finished.out
+
+
+def test_version(cli: Callable[..., object]) -> None:
+    assert cli("--version").out == f"tilec {version('tilec')}\n"
+
+
+def test_it_runs_as_a_module() -> None:
+    finished = subprocess.run([sys.executable, "-m", "tilec", "--version"], capture_output=True, text=True)
+    assert (finished.returncode, finished.stdout) == (0, f"tilec {version('tilec')}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "tilec: error: the following arguments are required: COMMAND"),
+        (["frobnicate"], "tilec: error: argument COMMAND: invalid choice: 'frobnicate'"),
+        (["compile"], "tilec compile: error: the following arguments are required: FILE"),
+        (["compile", "x", "--emit=sass"], "tilec compile: error: argument --emit: invalid choice: 'sass'"),
+        (["compile", "x", "--pipelin=tma", "y"], "error: unrecognized arguments: y"),
+        (["run", "x", "--seed=x"], "tilec run: error: argument --seed: invalid int value: 'x'"),
+        (["opt", "--frobnicate"], "tilec opt: error: unrecognized arguments: --frobnicate"),
+        (["opt", "--target=frobnicate"], "tilec opt: error: argument -t/--target: invalid choice: 'frobnicate'"),
+    ],
+)
+def test_wrong_usage_ends_with_1(arguments: list[str], message: str, cli: Callable[..., object]) -> None:
+    finished = cli(*arguments)
+    assert finished.code == 1
+    assert finished.err.startswith("usage: ")
+    assert message in finished.err
+
+
+def test_an_interrupt_ends_with_130(cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(passes_command, "main", interrupted)
+    finished = cli("passes")
+    assert (finished.code, finished.out, finished.err) == (130, "", "")
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_fault_of_our_own_ends_with_70(
+    debug: bool, cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(_: Namespace) -> int:
+        raise KeyError("slot")
+
+    monkeypatch.setattr(passes_command, "main", faulty)
+    monkeypatch.setenv("TILEC_DEBUG", "1" if debug else "0")
+    finished = cli("passes")
+    assert finished.code == 70
+    assert ("Traceback" in finished.err) == debug
+    assert "internal error: KeyError: 'slot'\nplease report this with the program" in finished.err
+    assert ("; TILEC_DEBUG=1 shows where it happened" in finished.err) != debug
+
+
+def test_a_reader_that_goes_away_is_no_fault(examples: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "tilec", "compile", str(examples / "gemm.tile"), "--emit=tile", "-o", "-"]
+    finished = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (finished.returncode, finished.stderr) == (141, "")
+
+
+def test_passes_are_listed(cli: Callable[..., object]) -> None:
+    finished = cli("passes")
+    assert finished.code == 0
+    lines = {line.split()[0]: line for line in finished.out.splitlines()}
+    assert list(lines)[:8] == ["pass", "target", "retile", "tma", "threads", "pipeline", "persistent", "lower"]
+    assert "stages: int = 2, lag: int|None" in lines["pipeline"]
+    assert lines["cse"].rstrip().endswith("Compute equal values once (xDSL's).")

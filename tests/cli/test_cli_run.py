@@ -1,0 +1,155 @@
+"""``tilec run``."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilec.cli import trial
+from tilec.source import parse_text
+
+_SHAPE = "--shape=M=200,N=136,K=72"
+
+
+@pytest.mark.parametrize(
+    "pipeline", ["", "tma", "threads", "tma,pipeline(2),persistent", "retile(64,64,32),tma,pipeline(3)"]
+)
+def test_a_right_kernel_passes(pipeline: str, examples: Path, cli: Callable[..., object]) -> None:
+    finished = cli("run", examples / "gemm.tile", f"--pipeline={pipeline}", _SHAPE, "--device=reference")
+    assert finished.code == 0
+    first, second, third = finished.out.splitlines()
+    assert first == "gemm on reference, M=200 N=136 K=72"
+    assert re.fullmatch(r"  D: relative error 0\.000\d+ \(limit 0\.001\), largest 0\.00\d+ \(limit 0\.01\)", second)
+    assert third == "PASS"
+
+
+@pytest.mark.parametrize("example", ["step4_tma", "step5_pipeline", "step6_persistent"])
+def test_the_ladder_passes(example: str, examples: Path, cli: Callable[..., object]) -> None:
+    assert cli("run", examples / f"{example}.tile", _SHAPE, "--device=reference").out.endswith("PASS\n")
+
+
+@pytest.mark.parametrize("shape", ["M=0,N=8,K=8", "M=8,N=0,K=8", "M=130,N=8,K=0"])
+def test_nothing_to_do_passes(shape: str, examples: Path, cli: Callable[..., object]) -> None:
+    finished = cli("run", examples / "gemm.tile", f"--shape={shape}", "--device=reference")
+    assert finished.out.endswith("  D: relative error 0 (limit 0.001), largest 0 (limit 0.01)\nPASS\n")
+
+
+def test_one_wrong_element_fails(examples: Path, cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    right = trial.run
+
+    def wrong(module: Any, arrays: Sequence[Any]) -> None:
+        right(module, arrays)
+        arrays[2][7, 7] += 1
+
+    monkeypatch.setattr(trial, "run", wrong)
+    finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=reference")
+    assert finished.code == 1
+    assert finished.out.endswith("FAIL\n")
+
+
+def test_an_output_that_is_not_written_fails(
+    examples: Path, cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "run", lambda module, arrays: None)
+    finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=reference")
+    assert (finished.code, finished.out.splitlines()[1:]) == (
+        1,
+        ["  D: relative error nan (limit 0.001), largest nan (limit 0.01)", "FAIL"],
+    )
+
+
+def _arrays(seed: int, element: str = "f16", facts: str = "") -> tuple[Any, ...]:
+    text = (
+        f"tile.kernel @copy(%A: !tile.view<MxKx{element}{facts}>, %D: !tile.view<Mx?xf32>, %E: !tile.view<3xf32>) {{\n"
+        "  tile.grid (%m, %k) over %A step (16, 16) {\n"
+        f"    %a = tile.alloc : !tile.smem<16x16x{element}>\n"
+        "    tile.copy %A[%m, %k] to %a\n"
+        f"    %x = tile.load %a : !tile.reg<16x16x{element}>\n"
+        "    %y = tile.cast %x : !tile.reg<16x16xf32>\n"
+        "    tile.copy %y to %D[%m, %k]\n"
+        "  }\n"
+        "}"
+    )
+    return trial.Trial.prepare(parse_text(text), {"M": 20, "K": 24, "D.1": 24}, seed).arrays
+
+
+def test_inputs_follow_the_types_and_the_seed() -> None:
+    a, d, e = _arrays(1)
+    assert (a.shape, a.dtype, d.shape, d.dtype, e.shape) == ((20, 24), np.float16, (20, 24), np.float32, (3,))
+    assert np.isnan(d).all()
+    assert not np.isnan(e).any()
+    assert 0.8 < a.std() < 1.2
+    assert np.array_equal(a, _arrays(1)[0])
+    assert not np.array_equal(a, _arrays(2)[0])
+
+
+def test_inputs_of_bf16_and_of_another_order() -> None:
+    a = _arrays(1, "bf16", ", order = [0, 1]")[0]
+    assert a.dtype == np.float32
+    assert not (a.view(np.uint32) & 0xFFFF).any()
+    assert a.shape == (20, 24)
+    assert a.strides[0] == 4
+
+
+# ---- bad input
+
+
+def test_missing_and_unknown_extents(examples: Path, cli: Callable[..., object]) -> None:
+    path = examples / "gemm.tile"
+    kernel = path.read_text().splitlines()[1]
+    finished = cli("run", path, "--shape=M=200")
+    assert (finished.code, finished.out) == (1, "")
+    assert finished.err == (
+        f"{path}:2:1: error: no extent for K, N in --shape\n{kernel}\n^\nhint: for example --shape M=200,K=256,N=256\n"
+    )
+    finished = cli("run", path, f"{_SHAPE},Q=1,R=2")
+    assert finished.err == (
+        f"{path}:2:1: error: Q, R: no such extent in --shape\n{kernel}\n^\nhint: for example --shape M=200,K=72,N=136\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "column", "message"),
+    [
+        ("M=1,N", 5, "expected a name and an extent, found 'N'"),
+        ("M=1, N=x", 6, "expected a name and an extent, found 'N=x'"),
+        ("M=-1", 1, "expected a name and an extent, found 'M=-1'"),
+        ("M=1,", 5, "expected a name and an extent, found ''"),
+    ],
+)
+def test_a_wrong_shape(shape: str, column: int, message: str, examples: Path, cli: Callable[..., object]) -> None:
+    finished = cli("run", examples / "gemm.tile", f"--shape={shape}")
+    assert (finished.code, finished.out) == (1, "")
+    caret = " " * (column - 1) + "^"
+    hint = "hint: for example M=256,N=384,K=192"
+    assert finished.err == f"<shape>:1:{column}: error: {message}\n{shape}\n{caret}\n{hint}\n"
+
+
+def test_an_extent_twice(examples: Path, cli: Callable[..., object]) -> None:
+    finished = cli("run", examples / "gemm.tile", "--shape=M=1,M=2")
+    assert finished.err == "<shape>:1:5: error: M is given twice\nM=1,M=2\n    ^\n"
+
+
+def test_arrays_that_do_not_fit(examples: Path, cli: Callable[..., object]) -> None:
+    finished = cli("run", examples / "gemm.tile", "--shape=M=1000000000000,N=1,K=1000000000000")
+    assert finished.code == 1
+    assert "error: arrays of this shape do not fit into memory: " in finished.err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is here")
+def test_no_gpu(examples: Path, cli: Callable[..., object]) -> None:
+    finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=cuda")
+    assert (finished.code, finished.err) == (
+        1,
+        "error: --device=cuda needs torch and a GPU that it can use\nhint: pip install 'tilec[gpu]'\n",
+    )
+
+
+def test_a_wrong_pipeline_is_told_first(cli: Callable[..., object]) -> None:
+    assert cli("run", "nothing.tile", "--pipeline=zzz").err.startswith("<pipeline>:1:1: error: unknown pass 'zzz'")
