@@ -88,8 +88,7 @@ def _make_persistent(kernel: KernelOp, grid: GridOp, group: int) -> None:
         before.of(op).add(op)
     _check_setup(body, teardown)
     loop = _loop(grid, before, body, state, scalars_before(grid), group)
-    run_ahead(loop)
-    after = LocatedBuilder.after(loop)
+    after = LocatedBuilder.after(run_ahead(loop))
     for op in teardown:
         op.detach()
         after.of(op).add(op)

@@ -29,40 +29,74 @@ class _Prologue:
     place: int
 
 
-def run_ahead(tiles: scf.WhileOp) -> None:
-    """Move the prologue of each tile before the epilogue of the tile before it, if `tiles` has that shape."""
+def run_ahead(tiles: scf.WhileOp) -> scf.WhileOp:
+    """Move the prologue of each tile before the epilogue of the tile before it, if `tiles` has that shape.
+
+    Gives the loop that stands in its place.
+    """
     body = tiles.after_region.block
     schedule, turn_up, end = body.first_op, _turn_up(body), body.last_op
     if not isinstance(schedule, ScheduleOp) or turn_up is None or end is None:
-        return
+        return tiles
     prologue = _prologue(body, schedule)
     drained = _last_wait(body)
     if prologue is None or drained is None or not _comes_before(prologue.loop, drained):
-        return
+        return tiles
     stage_end = end.operands[prologue.place]
     if not (isinstance(stage_end, OpResult) and _reaches(stage_end.op, drained)):
-        return
+        return tiles
 
     first = LocatedBuilder.before(tiles)
-    start = tiles.operands[prologue.place]
-    tiles.operands[prologue.place] = _load(first, schedule, tiles.operands[0], prologue, start)
-    carried = body.args[prologue.place]
+    places = _schedule(first.of(schedule), schedule, tiles.operands[0])
+    start = _load(first, schedule, places, prologue, tiles.operands[prologue.place])
 
+    # The next tile's place is computed before the last wait, while the tensor core has work, and carried to the next turn.
     turn_up.detach()
-    behind = LocatedBuilder.after(drained).of(turn_up)
-    turn = behind.add(turn_up, turn_up.result.name_hint).result
-    end.operands[prologue.place] = _load(behind.of(schedule), schedule, turn, prologue, stage_end)
+    working = LocatedBuilder.before(drained)
+    next_turn = working.of(turn_up).add(turn_up, turn_up.result.name_hint).result
+    ahead = _schedule(working.of(schedule), schedule, next_turn)
+    stage = _load(LocatedBuilder.after(drained), schedule, ahead, prologue, stage_end)
 
-    prologue.loop.res[0].replace_all_uses_with(carried)
+    prologue.loop.res[0].replace_all_uses_with(body.args[prologue.place])
     prologue.loop.detach()
     prologue.loop.erase()
+    end.operands[prologue.place] = stage
+    tiles.operands[prologue.place] = start
+    return _carry(tiles, schedule, places, ahead)
 
 
-def _load(b: LocatedBuilder, schedule: ScheduleOp, turn: SSAValue, prologue: _Prologue, start: SSAValue) -> SSAValue:
-    """The prologue of the tile at `turn`, if there is one, from stage `start`; gives the stage behind it."""
-    ahead = b.add(
-        ScheduleOp(turn, schedule.view, schedule.step, schedule.group), *(r.name_hint for r in schedule.results)
-    )
+def _schedule(b: LocatedBuilder, schedule: ScheduleOp, turn: SSAValue) -> ScheduleOp:
+    """The scheduler at another turn."""
+    hints = [result.name_hint for result in schedule.results]
+    return b.add(ScheduleOp(turn, schedule.view, schedule.step, schedule.group), *hints)
+
+
+def _carry(tiles: scf.WhileOp, schedule: ScheduleOp, first: ScheduleOp, ahead: ScheduleOp) -> scf.WhileOp:
+    """Make the place of the tile one of the values that the turns carry, in place of `schedule`."""
+    condition, body = tiles.before_region.block, tiles.after_region.block
+    test, end = condition.last_op, body.last_op
+    assert isinstance(test, scf.ConditionOp) and end is not None
+    for offset in schedule.offsets:
+        passed = condition.insert_arg(offset.type, len(condition.args), offset.owner.location)
+        taken = body.insert_arg(offset.type, len(body.args), offset.owner.location)
+        passed.name_hint = taken.name_hint = offset.name_hint
+        test.operands = [*test.operands, passed]
+        offset.replace_all_uses_with(taken)
+    end.operands = [*end.operands, *ahead.offsets]
+    schedule.detach()
+    schedule.erase()
+    inits = [*tiles.operands, *first.offsets]
+    grown = scf.WhileOp(inits, [value.type for value in inits], tiles.detach_region(0), tiles.detach_region(0))
+    LocatedBuilder.before(tiles).add(grown, *(result.name_hint for result in tiles.results))
+    for old, new in zip(tiles.results, grown.results, strict=False):
+        old.replace_all_uses_with(new)
+    tiles.detach()
+    tiles.erase()
+    return grown
+
+
+def _load(b: LocatedBuilder, schedule: ScheduleOp, ahead: ScheduleOp, prologue: _Prologue, start: SSAValue) -> SSAValue:
+    """The prologue of tile `ahead`, if there is one, from stage `start`; gives the stage behind it."""
     choice, then, otherwise = b.of(prologue.loop).if_else(ahead.valid, start.type, "stage")
     mapping: dict[SSAValue, SSAValue] = dict(zip(schedule.results, ahead.results, strict=True))
     mapping[prologue.loop.iter_args[0]] = start
