@@ -7,7 +7,7 @@ from pathlib import Path
 import lit.formats
 from lit.TestingConfig import TestingConfig
 
-config: TestingConfig
+config: TestingConfig = globals()["config"]  # put there by lit
 _here = Path(__file__).resolve().parent
 
 config.name = "tilec"

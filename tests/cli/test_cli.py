@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,14 +33,14 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert finished.stdout
 
 
-def test_help_names_the_commands(cli: Callable[..., object]) -> None:
+def test_help_names_the_commands(cli: Callable[..., Any]) -> None:
     finished = cli("--help")
     assert finished.code == 0
     for command in ("compile", "opt", "run", "passes"):
         assert f"    {command} " in finished.out
 
 
-def test_version(cli: Callable[..., object]) -> None:
+def test_version(cli: Callable[..., Any]) -> None:
     assert cli("--version").out == f"tilec {version('tilec')}\n"
 
 
@@ -61,14 +62,14 @@ def test_it_runs_as_a_module() -> None:
         (["opt", "--target=frobnicate"], "tilec opt: error: argument -t/--target: invalid choice: 'frobnicate'"),
     ],
 )
-def test_wrong_usage_ends_with_1(arguments: list[str], message: str, cli: Callable[..., object]) -> None:
+def test_wrong_usage_ends_with_1(arguments: list[str], message: str, cli: Callable[..., Any]) -> None:
     finished = cli(*arguments)
     assert finished.code == 1
     assert finished.err.startswith("usage: ")
     assert message in finished.err
 
 
-def test_an_interrupt_ends_with_130(cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_with_130(cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: Namespace) -> int:
         raise KeyboardInterrupt
 
@@ -78,9 +79,7 @@ def test_an_interrupt_ends_with_130(cli: Callable[..., object], monkeypatch: pyt
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_a_fault_of_our_own_ends_with_70(
-    debug: bool, cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_our_own_ends_with_70(debug: bool, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def faulty(_: Namespace) -> int:
         raise KeyError("slot")
 
@@ -102,7 +101,7 @@ def test_a_reader_that_goes_away_is_no_fault(examples: Path) -> None:
     assert (finished.returncode, finished.stderr) == (141, "")
 
 
-def test_passes_are_listed(cli: Callable[..., object]) -> None:
+def test_passes_are_listed(cli: Callable[..., Any]) -> None:
     finished = cli("passes")
     assert finished.code == 0
     lines = {line.split()[0]: line for line in finished.out.splitlines()}

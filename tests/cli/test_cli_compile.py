@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def _fake_ptxas(folder: Path, body: str) -> str:
     ],
 )
 def test_the_output_is_named_after_the_input(
-    emit: str, ending: str, start: str, gemm: str, cli: Callable[..., object]
+    emit: str, ending: str, start: str, gemm: str, cli: Callable[..., Any]
 ) -> None:
     finished = cli("compile", gemm, f"--pipeline={_PIPELINE}", f"--emit={emit}")
     assert (finished.code, finished.out) == (0, "")
@@ -60,19 +61,19 @@ def test_the_output_is_named_after_the_input(
     assert Path(f"gemm{ending}").read_text().startswith(start)
 
 
-def test_the_output_goes_to_the_current_folder(examples: Path, gemm: str, cli: Callable[..., object]) -> None:
+def test_the_output_goes_to_the_current_folder(examples: Path, gemm: str, cli: Callable[..., Any]) -> None:
     os.remove(gemm)
     assert cli("compile", examples / "gemm.tile").code == 0
     assert os.listdir() == ["gemm.ptx"]
 
 
 @_needs_ptxas
-def test_a_cubin(gemm: str, cli: Callable[..., object]) -> None:
+def test_a_cubin(gemm: str, cli: Callable[..., Any]) -> None:
     assert cli("compile", gemm, "--emit=cubin", "--target=sm_90a").code == 0
     assert Path("gemm.cubin").read_bytes().startswith(b"\x7fELF")
 
 
-def test_tile_code_on_stdout_is_a_program(gemm: str, cli: Callable[..., object]) -> None:
+def test_tile_code_on_stdout_is_a_program(gemm: str, cli: Callable[..., Any]) -> None:
     finished = cli("compile", gemm, f"--pipeline={_PIPELINE}", "--emit=tile", "-o", "-")
     assert (finished.code, finished.err) == (0, "")
     assert finished.out == str(parse_text(finished.out)) + "\n"
@@ -82,7 +83,7 @@ def test_tile_code_on_stdout_is_a_program(gemm: str, cli: Callable[..., object])
 @pytest.mark.parametrize(
     ("target", "tmem", "mma"), [("sm_100a", "128 columns", "tcgen05.mma"), ("sm_90a", "0 columns", "wgmma.mma_async")]
 )
-def test_the_summary(target: str, tmem: str, mma: str, gemm: str, cli: Callable[..., object], no_ptxas: None) -> None:
+def test_the_summary(target: str, tmem: str, mma: str, gemm: str, cli: Callable[..., Any], no_ptxas: None) -> None:
     finished = cli("compile", gemm, f"--pipeline={_PIPELINE}", f"--target={target}")
     assert finished.code == 0
     summary = finished.err.splitlines()
@@ -97,20 +98,18 @@ def test_the_summary(target: str, tmem: str, mma: str, gemm: str, cli: Callable[
 
 
 @_needs_ptxas
-def test_the_summary_has_what_ptxas_says(gemm: str, cli: Callable[..., object]) -> None:
+def test_the_summary_has_what_ptxas_says(gemm: str, cli: Callable[..., Any]) -> None:
     finished = cli("compile", gemm, f"--pipeline={_PIPELINE}")
     assert re.search(r"^  registers      \d+, no spills$", finished.err, re.MULTILINE)
 
 
-def test_spills_are_told(
-    gemm: str, tmp_path: Path, cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spills_are_told(gemm: str, tmp_path: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     says = "0 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\\nptxas info    : Used 255 registers"
     monkeypatch.setenv("TILEC_PTXAS", _fake_ptxas(tmp_path, f'touch "$4"; printf "{says}\\n"'))
     assert "  registers      255, 20 bytes of spills\n" in cli("compile", gemm).err
 
 
-def test_ir_dumps_can_be_pasted_back(gemm: str, cli: Callable[..., object]) -> None:
+def test_ir_dumps_can_be_pasted_back(gemm: str, cli: Callable[..., Any]) -> None:
     finished = cli("compile", gemm, f"--pipeline={_PIPELINE}", "--print-ir-after-all")
     dumps = re.findall(
         r"^// -----// IR after ([^\n]*) //----- //\n(builtin\.module \{.*?^\})$", finished.err, re.M | re.S
@@ -121,12 +120,12 @@ def test_ir_dumps_can_be_pasted_back(gemm: str, cli: Callable[..., object]) -> N
         assert str(parse_text(module)) == module
 
 
-def test_one_ir_dump(gemm: str, cli: Callable[..., object]) -> None:
+def test_one_ir_dump(gemm: str, cli: Callable[..., Any]) -> None:
     finished = cli("compile", gemm, f"--pipeline={_PIPELINE}", "--print-ir-after=pipeline", "--print-ir-after=lower")
     assert re.findall(r"IR after (.*?) //", finished.err) == ["pipeline{stages=2}", "lower"]
 
 
-def test_times(gemm: str, cli: Callable[..., object], no_ptxas: None) -> None:
+def test_times(gemm: str, cli: Callable[..., Any], no_ptxas: None) -> None:
     finished = cli("compile", gemm, f"--pipeline={_PIPELINE}", "--time-passes")
     steps = re.findall(r"^ *([\d.]+) ms  (.*)$", finished.err, re.MULTILINE)
     assert [step for _, step in steps] == [
@@ -138,20 +137,20 @@ def test_times(gemm: str, cli: Callable[..., object], no_ptxas: None) -> None:
 # ---- bad input: one diagnostic, exit code 1, no output
 
 
-def _refused(finished: object, message: str) -> None:
+def _refused(finished: Any, message: str) -> None:
     assert finished.code == 1
     assert finished.out == ""
     assert finished.err == f"{message}\n"
 
 
-def test_a_missing_file(gemm: str, cli: Callable[..., object]) -> None:
+def test_a_missing_file(gemm: str, cli: Callable[..., Any]) -> None:
     _refused(
         cli("compile", "nothing.tile"),
         "error: cannot read nothing.tile: No such file or directory\nhint: give the path of a file of tile code",
     )
 
 
-def test_a_binary_file(gemm: str, cli: Callable[..., object]) -> None:
+def test_a_binary_file(gemm: str, cli: Callable[..., Any]) -> None:
     Path("b.tile").write_bytes(b"\x7fELF\2\1\1\0")
     finished = cli("compile", "b.tile")
     assert finished.code == 1
@@ -159,7 +158,7 @@ def test_a_binary_file(gemm: str, cli: Callable[..., object]) -> None:
     assert finished.err.endswith("\nhint: tile code is UTF-8 text; is this a compiled file?\n")
 
 
-def test_a_syntax_error(gemm: str, cli: Callable[..., object]) -> None:
+def test_a_syntax_error(gemm: str, cli: Callable[..., Any]) -> None:
     Path("s.tile").write_text("tile.kernel @f(%A: !tile.view<MxKxf16> {\n}\n")
     _refused(
         cli("compile", "s.tile"),
@@ -187,7 +186,7 @@ def test_a_syntax_error(gemm: str, cli: Callable[..., object]) -> None:
         ),
     ],
 )
-def test_a_wrong_pipeline(pipeline: str, message: str, gemm: str, cli: Callable[..., object]) -> None:
+def test_a_wrong_pipeline(pipeline: str, message: str, gemm: str, cli: Callable[..., Any]) -> None:
     _refused(cli("compile", gemm, f"--pipeline={pipeline}"), message)
 
 
@@ -195,7 +194,7 @@ def test_a_wrong_pipeline(pipeline: str, message: str, gemm: str, cli: Callable[
     ("pipeline", "column"),
     [("tma,pipeline(0)", 5), ("retile(0,128,64)", 1), ("target(sm_90)", 1), ("tma,persistent(group=0)", 5)],
 )
-def test_a_value_that_a_pass_refuses(pipeline: str, column: int, gemm: str, cli: Callable[..., object]) -> None:
+def test_a_value_that_a_pass_refuses(pipeline: str, column: int, gemm: str, cli: Callable[..., Any]) -> None:
     finished = cli("compile", gemm, f"--pipeline={pipeline}")
     assert finished.code == 1
     first, text, caret = finished.err.rstrip("\n").split("\n")
@@ -214,21 +213,21 @@ def test_a_value_that_a_pass_refuses(pipeline: str, column: int, gemm: str, cli:
         "tma,retile(64,64,64)",
     ],
 )
-def test_a_pipeline_that_cannot_work(pipeline: str, gemm: str, cli: Callable[..., object]) -> None:
+def test_a_pipeline_that_cannot_work(pipeline: str, gemm: str, cli: Callable[..., Any]) -> None:
     finished = cli("compile", gemm, f"--pipeline={pipeline}")
     assert (finished.code, finished.out) == (1, "")
     assert re.match(r"gemm\.tile:\d+:\d+: error: [^\n]+\n[^\n]+\n *\^\n", finished.err)
     assert os.listdir() == ["gemm.tile"]
 
 
-def test_an_unknown_target(gemm: str, cli: Callable[..., object]) -> None:
+def test_an_unknown_target(gemm: str, cli: Callable[..., Any]) -> None:
     _refused(
         cli("compile", gemm, "--target=sm_90"),
         "error: unknown target 'sm_90'\nhint: did you mean 'sm_90a'? known: sm_90a, sm_100a",
     )
 
 
-def test_a_dump_after_a_pass_that_does_not_run(gemm: str, cli: Callable[..., object]) -> None:
+def test_a_dump_after_a_pass_that_does_not_run(gemm: str, cli: Callable[..., Any]) -> None:
     _refused(
         cli("compile", gemm, "--pipeline=tma", "--print-ir-after=persistent"),
         "error: no pass 'persistent' runs here to print the IR after\nhint: known: tma, threads, lower",
@@ -238,7 +237,7 @@ def test_a_dump_after_a_pass_that_does_not_run(gemm: str, cli: Callable[..., obj
 @pytest.mark.parametrize(
     ("output", "reason"), [("no/such/folder.ptx", "No such file or directory"), (".", "Is a directory")]
 )
-def test_an_unwritable_output(output: str, reason: str, gemm: str, cli: Callable[..., object]) -> None:
+def test_an_unwritable_output(output: str, reason: str, gemm: str, cli: Callable[..., Any]) -> None:
     _refused(
         cli("compile", gemm, "-o", output, "--emit=tile"),
         f"error: cannot write {output}: {reason}\nhint: choose another place with -o",
@@ -246,14 +245,14 @@ def test_an_unwritable_output(output: str, reason: str, gemm: str, cli: Callable
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_full_disk(gemm: str, cli: Callable[..., object]) -> None:
+def test_a_full_disk(gemm: str, cli: Callable[..., Any]) -> None:
     _refused(
         cli("compile", gemm, "-o", "/dev/full", "--emit=tile"),
         "error: cannot write /dev/full: No space left on device\nhint: choose another place with -o",
     )
 
 
-def test_a_program_is_not_overwritten(gemm: str, cli: Callable[..., object]) -> None:
+def test_a_program_is_not_overwritten(gemm: str, cli: Callable[..., Any]) -> None:
     before = Path(gemm).read_text()
     for output in ([], ["-o", gemm], ["-o", str(Path(gemm).resolve())]):
         finished = cli("compile", gemm, "--emit=tile", *output)
@@ -262,7 +261,7 @@ def test_a_program_is_not_overwritten(gemm: str, cli: Callable[..., object]) -> 
     assert Path(gemm).read_text() == before
 
 
-def test_no_ptxas_is_an_error_only_for_a_cubin(gemm: str, cli: Callable[..., object], no_ptxas: None) -> None:
+def test_no_ptxas_is_an_error_only_for_a_cubin(gemm: str, cli: Callable[..., Any], no_ptxas: None) -> None:
     assert cli("compile", gemm).code == 0
     _refused(
         cli("compile", gemm, "--emit=cubin"),
@@ -279,7 +278,7 @@ def test_a_failing_ptxas(
     reason: str,
     gemm: str,
     tmp_path: Path,
-    cli: Callable[..., object],
+    cli: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TILEC_PTXAS", _fake_ptxas(tmp_path, body))

@@ -6,15 +6,16 @@ import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tilec.cli.expected import Expected, expected_diagnostics, unmet
-from tilec.diagnostics import Diagnostic, SourceLocation
+from tilec.diagnostics import Diagnostic, Severity, SourceLocation
 from tilec.source import parse_file
 
 
-def test_both_forms_of_a_pipeline(examples: Path, cli: Callable[..., object]) -> None:
+def test_both_forms_of_a_pipeline(examples: Path, cli: Callable[..., Any]) -> None:
     short = cli("opt", examples / "gemm.tile", "-p", "tma,pipeline(3,lag=1)")
     long = cli("opt", examples / "gemm.tile", "-p", "tma,pipeline{stages=3 lag=1}")
     assert short.code == long.code == 0
@@ -22,16 +23,16 @@ def test_both_forms_of_a_pipeline(examples: Path, cli: Callable[..., object]) ->
     assert "tile.ring<3 x" in short.out
 
 
-def test_without_passes_a_program_is_printed(examples: Path, cli: Callable[..., object]) -> None:
+def test_without_passes_a_program_is_printed(examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("opt", examples / "gemm.tile")
     assert finished.out == str(parse_file(examples / "gemm.tile")) + "\n\n"
 
 
-def test_passes_of_xdsl_are_there(examples: Path, cli: Callable[..., object]) -> None:
+def test_passes_of_xdsl_are_there(examples: Path, cli: Callable[..., Any]) -> None:
     assert cli("opt", examples / "step4_tma.tile", "-p", "licm").code == 0
 
 
-def test_switches_of_xdsl(examples: Path, tmp_path: Path, cli: Callable[..., object]) -> None:
+def test_switches_of_xdsl(examples: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
     path = examples / "gemm.tile"
     assert '"tile.kernel"() <{sym_name = "gemm"}>' in cli("opt", path, "--print-op-generic").out
     assert f'loc("{path}":2:1)' in cli("opt", path, "--print-debuginfo").out
@@ -43,32 +44,32 @@ def test_switches_of_xdsl(examples: Path, tmp_path: Path, cli: Callable[..., obj
     assert (tmp_path / "out.tile").read_text().startswith("builtin.module {")
 
 
-def test_a_module_can_be_required(examples: Path, cli: Callable[..., object]) -> None:
+def test_a_module_can_be_required(examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("opt", examples / "gemm.tile", "--no-implicit-module")
     assert finished.code == 1
     assert "error: builtin.module operation expected" in finished.err
 
 
-def test_unregistered_operations(tmp_path: Path, cli: Callable[..., object]) -> None:
+def test_unregistered_operations(tmp_path: Path, cli: Callable[..., Any]) -> None:
     path = tmp_path / "x.mlir"
     path.write_text('"foo.bar"() : () -> ()')
     assert cli("opt", path).code == 1
     assert '"foo.bar"()' in cli("opt", path, "--allow-unregistered-dialect").out
 
 
-def test_verification_can_be_left_out(tmp_path: Path, cli: Callable[..., object]) -> None:
+def test_verification_can_be_left_out(tmp_path: Path, cli: Callable[..., Any]) -> None:
     path = tmp_path / "x.tile"
     path.write_text("tile.kernel @f(%A: !tile.view<MxKxf16>) {\n  %n = tile.dim %A, 7\n}")
     assert cli("opt", path).code == 1
     assert "tile.dim %A, 7" in cli("opt", path, "--disable-verify").out
 
 
-def test_standard_input(cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input(cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"tile.kernal @f() {}")))
     assert cli("opt").err.startswith("<stdin>:1:1: error: unknown operation 'tile.kernal'\n")
 
 
-def test_any_ending_will_do(tmp_path: Path, cli: Callable[..., object]) -> None:
+def test_any_ending_will_do(tmp_path: Path, cli: Callable[..., Any]) -> None:
     path = tmp_path / "program.txt"
     path.write_text("tile.kernel @f() {\n}")
     assert cli("opt", path).code == 0
@@ -82,13 +83,13 @@ def test_any_ending_will_do(tmp_path: Path, cli: Callable[..., object]) -> None:
         (["--target={"], "error: Error parsing pass pipeline specification:"),
     ],
 )
-def test_bad_input(arguments: list[str], message: str, cli: Callable[..., object]) -> None:
+def test_bad_input(arguments: list[str], message: str, cli: Callable[..., Any]) -> None:
     finished = cli("opt", *arguments)
     assert (finished.code, finished.out) == (1, "")
     assert finished.err.startswith(message)
 
 
-def test_an_unwritable_output(examples: Path, cli: Callable[..., object]) -> None:
+def test_an_unwritable_output(examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("opt", examples / "gemm.tile", "-o", "no/such/folder")
     assert (finished.code, finished.err) == (
         1,
@@ -107,7 +108,7 @@ def test_annotations_are_read_with_their_lines() -> None:
 
 
 def test_what_differs_from_the_annotations() -> None:
-    def at(line: int, severity: str, message: str, hint: str | None = None) -> Diagnostic:
+    def at(line: int, severity: Severity, message: str, hint: str | None = None) -> Diagnostic:
         return Diagnostic(severity, message, SourceLocation("f", line, 1), hint)
 
     expected = [Expected("error", 1, "bad"), Expected("remark", 2, "slow")]

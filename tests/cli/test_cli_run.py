@@ -20,7 +20,7 @@ _SHAPE = "--shape=M=200,N=136,K=72"
 @pytest.mark.parametrize(
     "pipeline", ["", "tma", "threads", "tma,pipeline(2),persistent", "retile(64,64,32),tma,pipeline(3)"]
 )
-def test_a_right_kernel_passes(pipeline: str, examples: Path, cli: Callable[..., object]) -> None:
+def test_a_right_kernel_passes(pipeline: str, examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("run", examples / "gemm.tile", f"--pipeline={pipeline}", _SHAPE, "--device=reference")
     assert finished.code == 0
     first, second, third = finished.out.splitlines()
@@ -30,17 +30,17 @@ def test_a_right_kernel_passes(pipeline: str, examples: Path, cli: Callable[...,
 
 
 @pytest.mark.parametrize("example", ["step4_tma", "step5_pipeline", "step6_persistent"])
-def test_the_ladder_passes(example: str, examples: Path, cli: Callable[..., object]) -> None:
+def test_the_ladder_passes(example: str, examples: Path, cli: Callable[..., Any]) -> None:
     assert cli("run", examples / f"{example}.tile", _SHAPE, "--device=reference").out.endswith("PASS\n")
 
 
 @pytest.mark.parametrize("shape", ["M=0,N=8,K=8", "M=8,N=0,K=8", "M=130,N=8,K=0"])
-def test_nothing_to_do_passes(shape: str, examples: Path, cli: Callable[..., object]) -> None:
+def test_nothing_to_do_passes(shape: str, examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("run", examples / "gemm.tile", f"--shape={shape}", "--device=reference")
     assert finished.out.endswith("  D: relative error 0 (limit 0.001), largest 0 (limit 0.01)\nPASS\n")
 
 
-def test_one_wrong_element_fails(examples: Path, cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_wrong_element_fails(examples: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     right = trial.run
 
     def wrong(module: Any, arrays: Sequence[Any]) -> None:
@@ -54,9 +54,11 @@ def test_one_wrong_element_fails(examples: Path, cli: Callable[..., object], mon
 
 
 def test_an_output_that_is_not_written_fails(
-    examples: Path, cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    examples: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "run", lambda module, arrays: None)
+    def nothing(module: Any, arrays: Any) -> None: ...
+
+    monkeypatch.setattr(trial, "run", nothing)
     finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=reference")
     assert (finished.code, finished.out.splitlines()[1:]) == (
         1,
@@ -100,7 +102,7 @@ def test_inputs_of_bf16_and_of_another_order() -> None:
 # ---- bad input
 
 
-def test_missing_and_unknown_extents(examples: Path, cli: Callable[..., object]) -> None:
+def test_missing_and_unknown_extents(examples: Path, cli: Callable[..., Any]) -> None:
     path = examples / "gemm.tile"
     kernel = path.read_text().splitlines()[1]
     finished = cli("run", path, "--shape=M=200")
@@ -123,7 +125,7 @@ def test_missing_and_unknown_extents(examples: Path, cli: Callable[..., object])
         ("M=1,", 5, "expected a name and an extent, found ''"),
     ],
 )
-def test_a_wrong_shape(shape: str, column: int, message: str, examples: Path, cli: Callable[..., object]) -> None:
+def test_a_wrong_shape(shape: str, column: int, message: str, examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("run", examples / "gemm.tile", f"--shape={shape}")
     assert (finished.code, finished.out) == (1, "")
     caret = " " * (column - 1) + "^"
@@ -131,19 +133,19 @@ def test_a_wrong_shape(shape: str, column: int, message: str, examples: Path, cl
     assert finished.err == f"<shape>:1:{column}: error: {message}\n{shape}\n{caret}\n{hint}\n"
 
 
-def test_an_extent_twice(examples: Path, cli: Callable[..., object]) -> None:
+def test_an_extent_twice(examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("run", examples / "gemm.tile", "--shape=M=1,M=2")
     assert finished.err == "<shape>:1:5: error: M is given twice\nM=1,M=2\n    ^\n"
 
 
-def test_arrays_that_do_not_fit(examples: Path, cli: Callable[..., object]) -> None:
+def test_arrays_that_do_not_fit(examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("run", examples / "gemm.tile", "--shape=M=1000000000000,N=1,K=1000000000000")
     assert finished.code == 1
     assert "error: arrays of this shape do not fit into memory: " in finished.err
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is here")
-def test_no_gpu(examples: Path, cli: Callable[..., object]) -> None:
+def test_no_gpu(examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=cuda")
     assert (finished.code, finished.err) == (
         1,
@@ -151,5 +153,5 @@ def test_no_gpu(examples: Path, cli: Callable[..., object]) -> None:
     )
 
 
-def test_a_wrong_pipeline_is_told_first(cli: Callable[..., object]) -> None:
+def test_a_wrong_pipeline_is_told_first(cli: Callable[..., Any]) -> None:
     assert cli("run", "nothing.tile", "--pipeline=zzz").err.startswith("<pipeline>:1:1: error: unknown pass 'zzz'")

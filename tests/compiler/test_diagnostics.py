@@ -97,7 +97,7 @@ _HERE = SourceLocation("f.tile", 3, 4)
         (NameLoc(StringAttr("loop"), NoneAttr()), None),
         (CallSiteLoc(_at(3, 4), _at(1, 1)), _HERE),
         (CallSiteLoc(UNKNOWN_LOC, _at(3, 4)), _HERE),
-        (FusedLoc([UNKNOWN_LOC, NameLoc(StringAttr("x"), _at(3, 4)), _at(9, 9)], NoneAttr()), _HERE),
+        (FusedLoc((UNKNOWN_LOC, NameLoc(StringAttr("x"), _at(3, 4)), _at(9, 9)), NoneAttr()), _HERE),
         (FusedLoc(ArrayAttr[Attribute]([]), NoneAttr()), None),
         (UNKNOWN_LOC, None),
     ],

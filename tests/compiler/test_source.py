@@ -286,8 +286,8 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
 
 # ---- texts that nobody would write
 
-_TEXTS = [path.read_text() for path in _EXAMPLES]
-_TEXTS += [_printed(parse_text(text), locations=False) for text in _TEXTS]
+_PRETTY = [path.read_text() for path in _EXAMPLES]
+_TEXTS = _PRETTY + [_printed(parse_text(text), locations=False) for text in _PRETTY]
 _WORD = re.compile(r"[%@!]?[\w.]+|\S")
 _WORDS = sorted(
     {word for text in _TEXTS for word in _WORD.findall(text)} | {"-1", "0", "99999999999999999999", '"', "\0"}
