@@ -15,7 +15,6 @@ from tilec.passes.lower.emit import PTR_SHARED
 from tilec.passes.lower.fragment import Fragment
 from tilec.passes.lower.kernel import KernelLowering, SmemTile
 
-
 FragmentT_co = TypeVar("FragmentT_co", bound=Fragment, covariant=True)
 
 
