@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
     report = Report(arguments.print_ir_after_all, arguments.print_ir_after, passes)
     module = parse_file(source)
     output = arguments.output or source.with_suffix(_ENDINGS[emit]).name
-    if output != "-" and Path(output).exists() and source.samefile(output):
+    if output != "-" and os.path.exists(output) and source.samefile(output):
         raise TilecError(f"{output} would overwrite the program itself", hint="name the output with -o")
     compiled = compile_module(module, pipeline=passes, target=arguments.target, emit=emit, observer=report)
     result = compiled.get(emit)

@@ -235,7 +235,8 @@ def test_a_dump_after_a_pass_that_does_not_run(gemm: str, cli: Callable[..., Any
 
 
 @pytest.mark.parametrize(
-    ("output", "reason"), [("no/such/folder.ptx", "No such file or directory"), (".", "Is a directory")]
+    ("output", "reason"),
+    [("no/such/folder.ptx", "No such file or directory"), (".", "Is a directory"), ("a" * 300, "File name too long")],
 )
 def test_an_unwritable_output(output: str, reason: str, gemm: str, cli: Callable[..., Any]) -> None:
     _refused(
