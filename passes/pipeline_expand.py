@@ -61,9 +61,7 @@ class _Expansion:
     def run(self) -> None:
         plan, scalars = self._plan, self._scalars
         outer, (stage0, phase0) = self._carry_through_outer_loops()
-        loop, (stage, phase) = with_carried(
-            plan.loop, [("stage", self._prologue(stage0)), ("phase", phase0)]
-        )
+        loop, (stage, phase) = with_carried(plan.loop, [("stage", self._prologue(stage0)), ("phase", phase0)])
         body = loop.body.block
         end = body.last_op
         assert body.first_op is not None and end is not None
@@ -122,9 +120,7 @@ class _Expansion:
         above = b.add_index(stage, self._scalars.index(1))
         return wrapped, b.select(wrapped, self._scalars.index(0), above, "stage")
 
-    def _predecessor(
-        self, b: LocatedBuilder, stage: SSAValue, phase: SSAValue, back: int
-    ) -> tuple[SSAValue, SSAValue]:
+    def _predecessor(self, b: LocatedBuilder, stage: SSAValue, phase: SSAValue, back: int) -> tuple[SSAValue, SSAValue]:
         """The place of the iteration `back` ones earlier."""
         scalars = self._scalars
         wraps = b.compare(stage, "ult", scalars.index(back), "wraps")
@@ -138,10 +134,11 @@ class _Expansion:
     def _prologue(self, stage0: SSAValue) -> SSAValue:
         """Load the first tiles; the stage behind them, which is the first one again."""
         plan, scalars = self._plan, self._scalars
+        before = LocatedBuilder.before(plan.loop).of(plan.issue[0])
         body = Block(arg_types=[IndexType(), IndexType()])
         ahead, stage = body.args
         ahead.name_hint, stage.name_hint = "ahead", "stage"
-        before = LocatedBuilder.before(plan.loop).of(plan.issue[0])
+        ahead.location = stage.location = before.location
         b = before.inside(body)
         k = b.add(arith.MuliOp(ahead, scalars.index(self._step)), "k").result
         self._load(b.if_(b.compare(k, "ult", plan.loop.ub, "exists")), k, stage, None)
@@ -166,9 +163,7 @@ class _Expansion:
             wanted = b.add(arith.AndIOp(wanted, warm), "refill").result
         self._load(b.if_(wanted), k, stage, slots)
 
-    def _load(
-        self, b: LocatedBuilder, k: SSAValue, stage: SSAValue, slots: Mapping[SSAValue, SSAValue] | None
-    ) -> None:
+    def _load(self, b: LocatedBuilder, k: SSAValue, stage: SSAValue, slots: Mapping[SSAValue, SSAValue] | None) -> None:
         """Start the loads of the tiles at `k` into a stage, whose `slots` are known or made here."""
         plan = self._plan
         values: dict[SSAValue, SSAValue] = {self._counter: k}

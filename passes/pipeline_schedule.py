@@ -102,9 +102,9 @@ def schedule(loop: scf.ForOp) -> Schedule | Refusal:
         return Refusal(loop, "a tile is loaded under a condition")
     tiles: list[AllocOp] = []
     for load in loads:
-        tile = load.dest.owner if load.dest is not None else None
-        if not isinstance(tile, AllocOp):
-            return Refusal(load, "this load does not fill a tile of its own")
+        assert load.dest is not None
+        tile = load.dest.owner
+        assert isinstance(tile, AllocOp)  # else it would be a slot: the kernel was pipelined before
         if tile in tiles:
             return Refusal(load, "this tile is filled twice in one iteration")
         tiles.append(tile)
@@ -150,7 +150,9 @@ def _issue(loop: scf.ForOp) -> tuple[Operation, ...]:
     found: list[Operation] = []
     for op in loop.body.block.ops:
         match op:
-            case SingleThreadOp() if all(isinstance(inner, ArriveExpectTxOp) or is_load(inner) for inner in op.body.ops):
+            case SingleThreadOp() if all(
+                isinstance(inner, ArriveExpectTxOp) or is_load(inner) for inner in op.body.ops
+            ):
                 found.append(op)
             case CopyAsyncOp() if op.is_load:
                 found.append(op)

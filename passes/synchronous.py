@@ -69,8 +69,6 @@ def _is_asynchronous(op: Operation) -> bool:
 
 
 def _check(op: Operation) -> None:
-    if isinstance(op, GridOp) and not isinstance(op.parent_op(), KernelOp):
-        fail(op, "a grid inside of another operation", hint="a kernel has one tile.grid, at its top")
     if isinstance(op, AllocOp) and isinstance(op.res.type, RingType):
         fail(op, "a ring in a synchronous kernel", hint="allocate one !tile.smem: `pipeline` makes rings")
     if not isinstance(op, _SYNCHRONOUS) and (op.regions or not is_side_effect_free(op)):

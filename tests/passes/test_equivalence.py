@@ -161,7 +161,7 @@ def test_retile(m: int, n: int, k: int, last: str) -> None:
     [
         (GEMMS[0], "tma(0),pipeline(3),persistent"),
         (ROW_SUMS, "tma(0),pipeline(2),persistent"),
-        (COPY_LOOP, "threads,pipeline(2),persistent"),
+        (COPY_LOOP, "tma(0),pipeline(2),persistent"),
         (RUNNING_SUM, "tma(0),persistent"),
     ],
     ids=lambda value: value.name if isinstance(value, Program) else None,
