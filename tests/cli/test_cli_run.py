@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -97,6 +100,69 @@ def test_inputs_of_bf16_and_of_another_order() -> None:
     assert not (a.view(np.uint32) & 0xFFFF).any()
     assert a.shape == (20, 24)
     assert a.strides[0] == 4
+
+
+# ---- on a GPU, as far as that goes without one
+
+
+class _Tensor:
+    """As much of a torch tensor as `tilec run` uses, in memory of its own."""
+
+    def __init__(self, array: Any, dtype: str) -> None:
+        self.array, self.dtype = array, dtype
+
+    def cuda(self) -> _Tensor:
+        return _Tensor(self.array.copy(order="K"), self.dtype)
+
+    def to(self, dtype: str) -> _Tensor:
+        return _Tensor(self.array.copy(order="K"), dtype)
+
+    def cpu(self) -> _Tensor:
+        return self
+
+    def numpy(self) -> Any:
+        assert self.dtype != "bfloat16"  # which NumPy does not have
+        return self.array
+
+
+def _from_numpy(array: Any) -> _Tensor:
+    return _Tensor(array, str(array.dtype))
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("right", [True, False])
+def test_tensors_go_to_the_gpu_and_come_back(
+    element: str, right: bool, examples: Path, tmp_path: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuda = SimpleNamespace(is_available=lambda: True, synchronize=lambda: None)
+    torch = SimpleNamespace(
+        __spec__=ModuleSpec("torch", None),
+        bfloat16="bfloat16",
+        float32="float32",
+        from_numpy=_from_numpy,
+        cuda=cuda,
+    )
+    launched: list[list[str]] = []
+
+    def compile(module: Any, pipeline: str, target: str | None) -> Callable[..., None]:
+        assert (pipeline, target) == ("tma", None)
+
+        def kernel(a: _Tensor, b: _Tensor, d: _Tensor) -> None:
+            launched.append([a.dtype, b.dtype, d.dtype])
+            d.array[...] = a.array.astype(np.float64) @ b.array.astype(np.float64).T
+            if not right:
+                d.array[3, 4] += 5
+
+        return kernel
+
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr("tilec.kernel.compile", compile)
+    path = tmp_path / "gemm.tile"
+    path.write_text((examples / "gemm.tile").read_text().replace("xf16", f"x{element}"))
+    finished = cli("run", path, "--pipeline=tma", _SHAPE)
+    assert finished.out.startswith("gemm on cuda, M=200 N=136 K=72\n")
+    assert (finished.code, finished.out.splitlines()[-1]) == ((0, "PASS") if right else (1, "FAIL"))
+    assert launched == [["float16" if element == "f16" else "bfloat16"] * 3]
 
 
 # ---- bad input
