@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects import arith, llvm, scf
 from xdsl.dialects.builtin import IntAttr, IntegerType, ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tilec.backend.target import Target
@@ -79,6 +79,8 @@ class _Kernel:
         self.lowerings = self._table()
 
     def lower(self) -> llvm.FuncOp:
+        for acc in self.k.storage.acc_columns:
+            _check_freed(self.kernel, acc)
         self.block(self.kernel.body.block)
         return self.k.finish()
 
@@ -90,7 +92,20 @@ class _Kernel:
             lowering = self.lowerings.get(type(op))
             if lowering is None:
                 fail(op, f"{op.name} cannot be lowered", hint=_hint(op))
+            self._check(op)
             lowering(op)
+
+    def _check(self, op: Operation) -> None:
+        """What holds for many operations alike."""
+        for result in op.results:
+            if isinstance(result.type, tile.RegType) and (problem := self.core.fragment.problem(result.type)):
+                fail(op, problem)
+        if isinstance(op, tile.AllocOp | tile.MbarrierInitOp) and not isinstance(
+            op.parent_op(), tile.KernelOp | tile.GridOp
+        ):
+            fail(op, "storage is set up once for a CTA", hint="move it in front of the loops and conditions")
+        if self.k.in_single_thread and isinstance(op, _COLLECTIVE):
+            fail(op, f"{op.name} belongs to all threads of its role", hint="move it out of tile.single_thread")
 
     def _table(self) -> dict[type[Operation], Callable[[Any], None]]:
         k, core, flow, fragment = self.k, self.core, self.flow, self.core.fragment
@@ -113,7 +128,7 @@ class _Kernel:
             tile.SlotOp: self._slot,
             tile.SliceOp: self._slice,
             tile.CopyAsyncOp: self._copy,
-            tile.MmaOp: lambda op: core.mma(k, op),
+            tile.MmaOp: self._mma,
             tile.CommitOp: lambda op: core.commit(k, op),
             tile.TryWaitOp: self._wait,
             tile.MbarrierInitOp: lambda op: barriers.lower_init(k, op),
@@ -148,8 +163,7 @@ class _Kernel:
                 self.k.values[op.res] = SmemTile(type, block.offset)
 
     def _slot(self, op: tile.SlotOp) -> None:
-        ring = self.k.values[op.ring]
-        assert isinstance(ring, Ring)
+        ring = self.k.ring(op.ring)
         e = self.k.e
         offset = e.plus(e.times(self.k.scalar(op.stage), ring.slot_size), ring.offset)
         self.k.values[op.res] = SmemTile(ring.type.slot, offset)
@@ -157,6 +171,8 @@ class _Kernel:
     def _slice(self, op: tile.SliceOp) -> None:
         acc = self.k.acc(op.acc)
         assert isinstance(op.res.type, tile.AccType)
+        if op.offsets[1] % 8 or op.res.type.shape[1] % 8:
+            fail(op, "a slice of an accumulator starts at and spans a multiple of 8 columns")
         self.k.values[op.res] = LoweredAcc(op.res.type, acc.root, acc.column + op.offsets[1])
 
     def _copy(self, op: tile.CopyAsyncOp) -> None:
@@ -166,14 +182,39 @@ class _Kernel:
             case "threads":
                 copies.lower_threads(self.k, op)
             case _:
-                registers.check(op, self.core.fragment)
                 self.core.load(self.k, op)
+
+    def _mma(self, op: tile.MmaOp) -> None:
+        assert isinstance(op.acc.type, tile.AccType)
+        if problem := self.k.target.mma_problem(*op.acc.type.shape):
+            fail(op, f"no MMA computes this part of an accumulator: {problem}")
+        self.core.mma(self.k, op)
 
     def _wait(self, op: tile.TryWaitOp) -> None:
         if is_commit_only(op.barrier):
+            if self.k.in_single_thread:
+                fail(op, "a wait for MMAs brings all threads together", hint="move it out of tile.single_thread")
             self.core.wait(self.k, op)
         else:
             barriers.spin(self.k, op.barrier, op.stage, op.phase)
+
+
+_COLLECTIVE = (tile.LoadOp, tile.StoreOp, tile.WaitLdOp, tile.FreeOp, tile.CommitOp)
+"""Operations of all threads of a role; others say so themselves, with more to tell."""
+
+
+def _check_freed(kernel: tile.KernelOp, acc: SSAValue) -> None:
+    """An accumulator is given back once, on every path: behind all else in the block that allocated it."""
+    frees = [op for op in kernel.walk() if isinstance(op, tile.FreeOp) and op.acc is acc]
+    assert isinstance(acc.owner, Operation)
+    if not frees:
+        fail(acc, "this accumulator is never given back", hint="end with tile.free")
+    if len(frees) > 1:
+        fail(frees[1], "this accumulator is given back twice")
+    if frees[0].parent is not acc.owner.parent:
+        fail(
+            frees[0], "this accumulator is given back on some paths only", hint="move tile.free behind all that uses it"
+        )
 
 
 def _hint(op: Operation) -> str:

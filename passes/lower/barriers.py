@@ -22,11 +22,11 @@ from tilec.passes.storage import BARRIER_BYTES
 
 def barrier_pointer(k: KernelLowering, barrier: SSAValue, stage: SSAValue | None) -> SSAValue:
     """Shared address of one mbarrier."""
-    lowered = k.values[barrier]
-    assert isinstance(lowered, Barriers) and lowered.offset is not None
+    offset = k.barriers(barrier).offset
+    assert offset is not None  # what waits for commits alone never asks where commits are groups
     if stage is None:
-        return k.smem_pointer(lowered.offset)
-    return k.smem_pointer(k.e.plus(k.e.times(k.scalar(stage), BARRIER_BYTES), lowered.offset))
+        return k.smem_pointer(offset)
+    return k.smem_pointer(k.e.plus(k.e.times(k.scalar(stage), BARRIER_BYTES), offset))
 
 
 def lower_init(k: KernelLowering, op: MbarrierInitOp) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.dialects import arith, llvm, scf
-from xdsl.dialects.builtin import IntegerAttr, i1, i32
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilec.backend.abi import GridRule
@@ -18,6 +18,9 @@ from tilec.passes.lower.kernel import KernelLowering, RegTile
 
 GRID_GROUP = 8
 """Tile rows that a plain grid visits together, for its CTAs to share operands in L2."""
+
+_SCALARS = (IndexType(), i32, i1)
+"""Types of scalars: an index is 32 bits wide, as TMA coordinates are."""
 
 LowerBlock = Callable[[Block], None]
 """Lowers the operations of a block in place, up to its terminator."""
@@ -39,10 +42,19 @@ _ARITHMETIC: dict[type[Operation], Callable[[Emitter, SSAValue, SSAValue], SSAVa
 ARITHMETIC = tuple(_ARITHMETIC)
 
 
+def check_scalars(op: Operation) -> None:
+    """Refuse scalars of other types: they would be cut to 32 bits."""
+    for value in (*op.operands, *op.results):
+        if value.type not in _SCALARS:
+            fail(op, f"a scalar of type {value.type}: kernels compute with index, i32 and i1")
+
+
 def lower_constant(k: KernelLowering, op: arith.ConstantOp) -> None:
-    if not isinstance(op.value, IntegerAttr):
-        fail(op, "scalars of a kernel are integers", hint="use tile.splat for a constant tile")
+    check_scalars(op)
+    assert isinstance(op.value, IntegerAttr)
     number = op.value.value.data
+    if not -(1 << 31) <= number < 1 << 31:
+        fail(op, f"the constant {number} does not fit into 32 bits")
     if op.result.type == i1:
         k.values[op.result] = k.e.boolean(bool(number))
     else:
@@ -50,24 +62,29 @@ def lower_constant(k: KernelLowering, op: arith.ConstantOp) -> None:
 
 
 def lower_arithmetic(k: KernelLowering, op: Operation) -> None:
+    check_scalars(op)
     compute = _ARITHMETIC[type(op)]
     k.values[op.results[0]] = compute(k.e, k.scalar(op.operands[0]), k.scalar(op.operands[1]))
 
 
 def lower_ceil_divide(k: KernelLowering, op: arith.CeilDivUIOp) -> None:
+    check_scalars(op)
     k.values[op.result] = k.e.ceil_divided(k.scalar(op.lhs), k.scalar(op.rhs))
 
 
 def lower_compare(k: KernelLowering, op: arith.CmpiOp) -> None:
+    check_scalars(op)
     flag = llvm.ICmpPredicateFlag.from_int(op.predicate.value.data)
     k.values[op.result] = k.e.compare(flag.value, k.scalar(op.lhs), k.scalar(op.rhs))
 
 
 def lower_select(k: KernelLowering, op: arith.SelectOp) -> None:
+    check_scalars(op)
     k.values[op.result] = k.e.select(k.scalar(op.cond), k.scalar(op.lhs), k.scalar(op.rhs))
 
 
 def lower_cast(k: KernelLowering, op: Operation) -> None:
+    check_scalars(op)
     k.values[op.results[0]] = k.e.extended(k.scalar(op.operands[0]), i32)
 
 
@@ -84,6 +101,8 @@ class Flow:
         for value in values:
             if isinstance(value.type, RegType):
                 types += [word_type(value.type)] * self.fragment.words(value.type)
+            elif value.type not in _SCALARS:
+                fail(value, f"a value of type {value.type} cannot be carried: scalars and register tiles can")
             else:
                 types.append(i1 if value.type == i1 else i32)
         return types

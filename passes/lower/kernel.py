@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -91,6 +92,7 @@ class Barriers:
 
 
 Lowered = SSAValue | SmemTile | Ring | Acc | RegTile | View | Barriers
+_LoweredT = TypeVar("_LoweredT", SSAValue, SmemTile, Ring, Acc, RegTile, View, Barriers)
 
 
 class KernelLowering:
@@ -118,30 +120,36 @@ class KernelLowering:
 
     # Values
 
-    def scalar(self, value: SSAValue) -> SSAValue:
-        lowered = self.values[value]
-        assert isinstance(lowered, SSAValue)
+    def _lowered(self, value: SSAValue, kind: type[_LoweredT], what: str) -> _LoweredT:
+        lowered = self.values.get(value)
+        if not isinstance(lowered, kind):
+            fail(
+                value,
+                f"this is not {what} that the lowering can follow",
+                hint="see docs/dialect.md for what may be carried",
+            )
         return lowered
+
+    def scalar(self, value: SSAValue) -> SSAValue:
+        return self._lowered(value, SSAValue, "a scalar")
 
     def smem(self, value: SSAValue) -> SmemTile:
-        lowered = self.values[value]
-        assert isinstance(lowered, SmemTile)
-        return lowered
+        return self._lowered(value, SmemTile, "a shared tile")
+
+    def ring(self, value: SSAValue) -> Ring:
+        return self._lowered(value, Ring, "a ring")
 
     def view(self, value: SSAValue) -> View:
-        lowered = self.values[value]
-        assert isinstance(lowered, View)
-        return lowered
+        return self._lowered(value, View, "a view")
 
     def acc(self, value: SSAValue) -> Acc:
-        lowered = self.values[value]
-        assert isinstance(lowered, Acc)
-        return lowered
+        return self._lowered(value, Acc, "an accumulator")
 
     def reg(self, value: SSAValue) -> RegTile:
-        lowered = self.values[value]
-        assert isinstance(lowered, RegTile)
-        return lowered
+        return self._lowered(value, RegTile, "a register tile")
+
+    def barriers(self, value: SSAValue) -> Barriers:
+        return self._lowered(value, Barriers, "an mbarrier")
 
     # What is computed once, at the head of the kernel
 
@@ -221,7 +229,7 @@ class KernelLowering:
         return self._param(PitchParam(view.index, dim), i64)
 
     def set_grid(self, op: Operation, rule: GridRule) -> None:
-        if self.grid not in (None, rule):
+        if self.grid is not None and (self.grid != rule or not rule.persistent):
             fail(op, "a kernel has one grid", hint="write one tile.grid, or schedule the same tiles everywhere")
         self.grid = rule
 

@@ -42,13 +42,6 @@ def reg_type(value: SSAValue) -> RegType:
     return value.type
 
 
-def check(op: Operation, fragment: Fragment) -> None:
-    """Refuse register tiles that the fragment cannot hold."""
-    for result in op.results:
-        if isinstance(result.type, RegType) and (problem := fragment.problem(result.type)) is not None:
-            fail(op, problem)
-
-
 # Conversions between words and f32 elements
 
 
@@ -209,8 +202,6 @@ def _split(e: Emitter, word: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 def lower_store(k: KernelLowering, fragment: Fragment, op: StoreOp) -> None:
     type = reg_type(op.value)
-    if (problem := fragment.problem(type)) is not None:
-        fail(op, problem)
     words = k.reg(op.value).words
     tile = k.smem(op.dest)
 
@@ -241,7 +232,6 @@ def lower_load(k: KernelLowering, fragment: Fragment, op: LoadOp) -> None:
     type = reg_type(op.res)
     if not isinstance(op.source.type, SmemType):
         fail(op, "tile.load of an accumulator is synchronous (L0)", hint="run `tma` or `threads` first")
-    check(op, fragment)
     e = k.e
     address = _Address(k, fragment, k.smem(op.source))
     per_run = fragment.vector(type) * type.dtype.bytes // 4

@@ -79,7 +79,8 @@ class Tcgen05(TensorCore[Tcgen05Fragment]):
         flag = accumulate_flag(k, op)
         acc = k.acc(op.acc)
         a_tile, a, b_tile, b = operands(k, op)
-        m, n = acc.type.shape
+        assert isinstance(acc.root.type, AccType)
+        (m, n), whole = acc.type.shape, acc.root.type.shape[1]
         e = k.e
 
         def body() -> None:
@@ -87,7 +88,7 @@ class Tcgen05(TensorCore[Tcgen05Fragment]):
             b_base = descriptor(k, b_tile, b.tcgen05)
             idesc = e.int32(instruction_descriptor(min(m, _BLOCK), n, a, b))
             for block in range(max(m // _BLOCK, 1)):
-                d = self._pointer(k, self._column(k, acc) + block * n)
+                d = self._pointer(k, self._column(k, acc) + block * whole)
                 for index in range(a.k_steps):
                     e.add(
                         nvvm.Tcgen05MMAOp(

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from tilec.dialects import nvvm
 from tilec.dialects.tile import AccType, AllocOp, CommitOp, CopyAsyncOp, FreeOp, MmaOp, TryWaitOp
 from tilec.passes.lower.fragment import WgmmaFragment
-from tilec.passes.lower.kernel import Acc, Barriers, KernelLowering, RegTile
+from tilec.passes.lower.kernel import Acc, KernelLowering, RegTile
 from tilec.passes.lower.tensor_core import TensorCore, accumulate_flag, advanced, descriptor, operands
 
 _BLOCK = 64
@@ -68,9 +68,9 @@ class Wgmma(TensorCore[WgmmaFragment]):
         flag = e.extended(accumulate_flag(k, op), i32)
         acc = k.acc(op.acc)
         a_tile, a, b_tile, b = operands(k, op)
-        n = acc.type.shape[1]
-        per_block = n // 2
-        count = self._registers(acc.type)
+        assert isinstance(acc.root.type, AccType)
+        n, whole = acc.type.shape[1], acc.root.type.shape[1]
+        count = self._registers(acc.root.type)
         inputs: list[SSAValue] = []
         first = count
 
@@ -84,7 +84,8 @@ class Wgmma(TensorCore[WgmmaFragment]):
         b_steps = [operand(advanced(k, b_base, b.step(i))) for i in range(b.k_steps)]
         lines = ["wgmma.fence.sync.aligned;"]
         for block in range(self.fragment.blocks):
-            registers = ", ".join(f"${i}" for i in range(block * per_block, (block + 1) * per_block))
+            start = (block * whole + acc.column) // 2
+            registers = ", ".join(f"${i}" for i in range(start, start + n // 2))
             for index in range(a.k_steps):
                 a_step = operand(advanced(k, a_base, a.offset(block * _BLOCK, 0) + a.step(index)))
                 # Only the first step of a tile may overwrite; all others add to it.
@@ -105,8 +106,6 @@ class Wgmma(TensorCore[WgmmaFragment]):
         k.e.add(nvvm.WgmmaGroupSyncAlignedOp())
 
     def wait(self, k: KernelLowering, op: TryWaitOp) -> None:
-        lowered = k.values[op.barrier]
-        assert isinstance(lowered, Barriers)
         if op.outstanding:
             # The accumulators stay in flight: nothing may touch them here.
             k.e.add(nvvm.WgmmaWaitGroupSyncOp(op.outstanding))
