@@ -8,15 +8,17 @@ that was running when a process ended is reported as hung. `run_all.sh` goes on 
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import os
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Errors, hung, torch, why_no_gpu
+from harness import Errors, hang_listeners, hung, torch, why_no_gpu
 
 TEST_DEADLINE_S = 90.0
 """Compilation included; a wait for a kernel has its own, shorter one."""
@@ -47,6 +49,14 @@ class Record:
         with self.lines.open("a") as file:
             file.write(json.dumps(entry) + "\n")
 
+    def hang(self, reason: str) -> None:
+        """Write down that the running test hangs, and where each thread is, while there still is a process to do it."""
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
+        self.write({"test": test, "outcome": "hung", "reason": reason})
+        with self.path.with_suffix(".hung.txt").open("a") as file:
+            print(f"{test}: {reason}", file=file, flush=True)
+            faulthandler.dump_traceback(file)
+
     def table(self) -> str:
         groups: dict[str, list[dict[str, Any]]] = {}
         for test, entry in self.results.items():
@@ -76,15 +86,19 @@ def machine() -> list[str]:
     from tilec.backend.runtime.driver import cuda_driver
     from tilec.diagnostics import TilecError
 
+    def version_of(what: str, ask: Callable[[], tuple[int, int]]) -> str:
+        try:
+            return "{} of CUDA {}.{}".format(what, *ask())
+        except TilecError as error:
+            return f"no {what} ({error.diagnostic.message})"
+
     properties = torch.cuda.get_device_properties(0)
-    try:
-        release = "ptxas of CUDA {}.{}".format(*probe_ptxas().release)
-    except TilecError as error:
-        release = f"no ptxas ({error.diagnostic.message})"
+    driver = version_of("driver", lambda: cuda_driver().version())
+    assembler = version_of("ptxas", lambda: probe_ptxas().release)
     return [
         f"{properties.name}, compute capability {properties.major}.{properties.minor}, "
         f"{properties.multi_processor_count} multiprocessors",
-        "driver for CUDA {}.{}, ".format(*cuda_driver().version()) + f"torch {torch.__version__}, {release}",
+        f"{driver}, {assembler}, torch {torch.__version__}",
     ]
 
 
@@ -94,7 +108,8 @@ _record = pytest.StashKey[Record]()
 def pytest_configure(config: pytest.Config) -> None:
     path: str | None = config.getoption("--report", default=None)
     if path is not None:
-        config.stash[_record] = Record(Path(path), resume=bool(config.getoption("--resume")))
+        record = config.stash[_record] = Record(Path(path), resume=bool(config.getoption("--resume")))
+        hang_listeners.append(record.hang)
 
 
 def pytest_report_header() -> list[str]:

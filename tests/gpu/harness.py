@@ -6,13 +6,12 @@ beside it shows in the buffer. Every wait has a deadline: a kernel that hangs en
 
 from __future__ import annotations
 
-import faulthandler
 import functools
 import importlib
 import importlib.util
 import os
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,6 +119,7 @@ class Problem:
         b: dict[str, Any] | None = None,
     ) -> None:
         generator = torch.Generator(device="cuda").manual_seed(m * 1_000_003 + n * 1009 + k)
+        self.name = f"{m}x{n}x{k} {dtype}{' integers' if integers else ''}"
         self.shape = (m, n)
         self.dtype = dtype
         self.integers = integers
@@ -141,10 +141,14 @@ class Problem:
     ) -> Measured:
         """Launch into a fresh output and check it."""
         buffer = Buffer(*self.shape, out or self.dtype, **(d or {}))
+        what = f"{self.name} {options}" if options else self.name
         kernel(self.a.tensor, self.b.tensor, buffer.tensor, **options)
-        finish()
-        measured = self.check(buffer.tensor, out)
-        buffer.check_beside()
+        finish(what)
+        try:
+            measured = self.check(buffer.tensor, out)
+            buffer.check_beside()
+        except AssertionError as error:
+            raise AssertionError(f"{what}: {error}") from None
         return measured
 
     def check(self, got: Any, out: str | None = None) -> Measured:
@@ -168,22 +172,25 @@ def problem(m: int, n: int, k: int, dtype: str = "f16", integers: bool = False) 
     return Problem(m, n, k, dtype, integers=integers)
 
 
-def finish(seconds: float = DEADLINE_S) -> None:
+def finish(what: str = "a kernel", seconds: float = DEADLINE_S) -> None:
     """Wait for all that was launched in the current stream; ends the process if that takes too long."""
     event = torch.cuda.Event()
     event.record()
     end = time.monotonic() + seconds
     while not event.query():
         if time.monotonic() > end:
-            hung(f"a kernel did not finish within {seconds:g} s")
+            hung(f"{what} did not finish within {seconds:g} s")
         time.sleep(20e-6)
+
+
+hang_listeners: list[Callable[[str], None]] = []
+"""Told why, before a process is ended."""
 
 
 def hung(reason: str) -> None:
     """End this process: nothing can be launched beside a kernel that hangs."""
-    test = os.environ.get("PYTEST_CURRENT_TEST", "")
-    print(f"\nHUNG: {test}: {reason}", file=sys.stderr, flush=True)
-    faulthandler.dump_traceback(all_threads=True)
+    for listener in hang_listeners:
+        listener(reason)
     os._exit(HUNG)
 
 
