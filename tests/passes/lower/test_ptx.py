@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from gemm_text import gemm
 
-from tests.passes.lower.gemm_text import gemm
 from tilec.driver import Compiled, compile_module
 from tilec.source import parse_text
 
