@@ -154,6 +154,8 @@ class _Conversion:
                     self._flight.load(op)
                     continue
                 case CopyOp():
+                    if isinstance(op.source.type, AccType):
+                        self._check_acc(op, op.source)
                     self._stores.store(op)
                 case MmaOp():
                     self._check_acc(op, op.acc)

@@ -44,7 +44,7 @@ def test_step(step: str, k: int, examples: Path) -> None:
     results = [np.full((136, 256), np.nan, np.float16) for _ in range(2)]
     for module, result in zip((by_hand, by_passes), results, strict=True):
         run(module, [a, b, result], ctas=3)
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 @pytest.mark.parametrize("pipeline", [*LADDER.values(), "threads,pipeline(3),persistent", "tma,pipeline(4),persistent"])
