@@ -12,7 +12,6 @@ from tilec.backend.reference.cta import Cta, Handlers, name_of
 from tilec.backend.reference.numerics import Array
 from tilec.backend.reference.storage import Accumulator, Ring, SharedTile, View
 from tilec.dialects.tile import (
-    F32,
     AccType,
     AddOp,
     AllocOp,
@@ -181,7 +180,7 @@ def _mma(cta: Cta, op: MmaOp) -> None:
     total = _product(a, b)
     if op.accumulate is None or cta.unsigned(op.accumulate):
         total += accumulator.values
-    accumulator.values[...] = cta.numerics.round(total, F32)
+    accumulator.values[...] = total  # rounds: the array has the accumulator's dtype
     if op.accumulate is not None:
         mma = cta.launch(op, f"an MMA on {accumulator.name}")
         cta.mmas.append(mma)

@@ -103,6 +103,23 @@ def test_an_accumulator_is_zero_at_each_execution_of_its_alloc() -> None:
     assert (d == 16).all()
 
 
+def test_a_register_tile_is_a_value() -> None:
+    text = """
+    tile.kernel @f(%A: !tile.view<Nxf32>, %D: !tile.view<Nxf32>) {
+      %i = arith.constant 0 : index
+      %t = tile.alloc : !tile.smem<4xf32>
+      tile.copy %A[%i] to %t
+      %r = tile.load %t : !tile.reg<4xf32>
+      %other = tile.splat 9.0 : !tile.reg<4xf32>
+      tile.store %other to %t
+      tile.copy %r to %D[%i]
+    }
+    """
+    a, d = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    run(parse_text(text), [a, d])
+    assert np.array_equal(d, a)
+
+
 def test_loops_carry_values() -> None:
     text = """
     tile.kernel @f(%A: !tile.view<Kxf32>, %D: !tile.view<4xf32>) {

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilec.backend.reference import Array, round_bf16, run, run_float64
@@ -20,7 +20,17 @@ def bf16_neighbours(value: np.float32) -> tuple[float, float]:
     return float(low), float(high)
 
 
-@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def float_of(bits: int) -> float:
+    return float(np.array(bits, np.uint32).view(np.float32)[()])
+
+
+# Halfway between two bf16 numbers, beside that, and anywhere.
+low_halves = st.sampled_from([0x8000, 0x7FFF, 0x8001, 0, 1, 0xFFFF]) | st.integers(0, 0xFFFF)
+bit_patterns = st.builds(lambda high, low: high << 16 | low, st.integers(0, 0xFFFF), low_halves)
+
+
+@settings(max_examples=500)
+@given(bit_patterns.map(float_of).filter(np.isfinite))
 def test_bf16_is_the_nearest_and_of_two_the_even(value: float) -> None:
     exact = Fraction(value)
     rounded = float(round_bf16(np.array(value))[()])
@@ -41,6 +51,11 @@ def test_bf16_keeps_what_it_can_say() -> None:
     finite = ~np.isnan(numbers)
     assert np.array_equal(kept[finite].view(np.uint32), numbers[finite].view(np.uint32))
     assert np.isnan(kept[~finite]).all()
+
+
+def test_bf16_of_any_nan_is_a_nan() -> None:
+    nans = np.array([0x7F800001, 0x7FFFFFFF, 0xFF800001, 0xFFFFFFFF, 0x7FC00000], np.uint32).view(np.float32)
+    assert np.isnan(round_bf16(nans)).all()
 
 
 def test_bf16_of_strided_and_empty_arrays() -> None:

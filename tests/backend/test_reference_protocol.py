@@ -83,6 +83,21 @@ def test_a_budget_above_what_the_copies_bring_is_a_wait_without_end() -> None:
     )
 
 
+def test_bytes_are_counted_anew_in_each_round() -> None:
+    text = mutated(
+        "step4_tma",
+        r"tile.copy_async %B[^\n]*",
+        r"""%last = arith.cmpi eq, %k, %c64 : index
+        scf.if %last {
+        } else {
+          tile.copy_async %B[%n, %k] to %b dispatch tma signal %tma_bar
+        }""",
+    )
+    assert failure(text, (128, 128, 128)).endswith(
+        "round 1 of %tma_bar[0] (parity 1) has 1 of 1 arrivals, and 16384 of 32768 announced bytes"
+    )
+
+
 @pytest.mark.parametrize("budget", ["32752", "32640", "16368"])
 def test_a_budget_below_what_the_copies_bring(budget: str) -> None:
     message = failure(mutated("step4_tma", "32768", budget), (128, 128, 64))
@@ -229,6 +244,8 @@ def test_nothing_is_on_its_way_when_a_cta_ends() -> None:
 def test_a_freed_accumulator_is_gone() -> None:
     text = mutated("step4_tma", r"tile.free %acc", "tile.free %acc\ntile.free %acc")
     assert failure(text, (128, 128, 64)) == "tile.free %acc | %acc was freed"
+    text = mutated("step4_tma", r"tile.mma %acc", "tile.free %acc\ntile.mma %acc")
+    assert failure(text, (128, 128, 64)) == "tile.mma %acc, %a, %b accumulate %accumulate | %acc was freed"
 
 
 def test_a_stage_that_the_ring_does_not_have() -> None:
