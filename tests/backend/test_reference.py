@@ -103,6 +103,51 @@ def test_an_accumulator_is_zero_at_each_execution_of_its_alloc() -> None:
     assert (d == 16).all()
 
 
+@pytest.mark.parametrize("extent", [0, 1, 4, 9])
+def test_tiles_of_a_row(extent: int) -> None:
+    fill = "%r = tile.splat 1.0 : !tile.reg<4xf32>\ntile.copy %r to %D[%i]"
+    grid = f"tile.kernel @f(%D: !tile.view<Nxf32>) {{\ntile.grid (%i) over %D step (4) {{\n{fill}\n}}\n}}"
+    schedule = f"""
+    tile.kernel @f(%D: !tile.view<Nxf32>) {{
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %end = scf.while (%t = %zero) : (index) -> (index) {{
+        %valid, %n = tile.schedule %t over %D step (4) group 2
+        scf.condition(%valid) %t : index
+      }} do {{
+      ^bb0(%t: index):
+        %valid, %i = tile.schedule %t over %D step (4) group 2
+        {fill}
+        %next = arith.addi %t, %one : index
+        scf.yield %next : index
+      }}
+    }}
+    """
+    for text in (grid, schedule):
+        buffer = np.zeros(extent + 8, np.float32)
+        run(parse_text(text), [buffer[4 : extent + 4]])
+        assert np.array_equal(buffer, np.pad(np.ones(extent), 4))
+
+
+def test_a_cta_executes_what_stands_around_its_tile() -> None:
+    # The barrier is initialised by each CTA: its first round is round 0 in every tile.
+    text = """
+    tile.kernel @f(%D: !tile.view<Nxf32>) {
+      %p0 = arith.constant 0 : i32
+      %bar = tile.mbarrier.init count 1 : !tile.mbarrier<1>
+      %r = tile.splat 1.0 : !tile.reg<4xf32>
+      tile.grid (%i) over %D step (4) {
+        tile.mbarrier.arrive %bar
+        tile.mbarrier.try_wait %bar, %p0
+        tile.copy %r to %D[%i]
+      }
+    }
+    """
+    d = np.zeros(12, np.float32)
+    run(parse_text(text), [d])
+    assert (d == 1).all()
+
+
 def test_a_register_tile_is_a_value() -> None:
     text = """
     tile.kernel @f(%A: !tile.view<Nxf32>, %D: !tile.view<Nxf32>) {

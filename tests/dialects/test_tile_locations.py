@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tile_corpus import TEXTS
-from xdsl.dialects.builtin import ModuleOp
+from tile_strategies import texts
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
+from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
 from tilec.context import make_context
@@ -51,3 +56,15 @@ def test_a_location_is_the_place_of_the_operations_name() -> None:
     (dim,) = (op for op in module.walk() if op.name == "tile.dim")
     assert str(location_of(dim)) == "f.tile:3:10"
     assert str(location_of(dim.operands[0])) == "f.tile:1:16"
+
+
+@given(texts, st.integers(1, 10**6), st.integers(1, 10**4))
+def test_locations_can_be_written_down(file: str, line: int, column: int) -> None:
+    module = parse_text("tile.kernel @f(%A: !tile.view<MxKxf16>) {\n  %n = tile.dim %A, 1 {note}\n}")
+    at = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column))
+    for op in module.walk():
+        op.location = at
+    out = StringIO()
+    Printer(out, print_debuginfo=True).print_op(module)
+    again = parse_text(out.getvalue())
+    assert [op.location for op in again.walk()] == [at, at, at]
