@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from tilec.backend.target import Target
-from tilec.diagnostics import fail, remark
+from tilec.diagnostics import fail
 from tilec.dialects.tile import (
     AccType,
     AllocOp,
@@ -35,6 +35,7 @@ from tilec.dialects.tile import (
 from tilec.passes.builder import LocatedBuilder
 from tilec.passes.dispatch import Dispatch, with_layout
 from tilec.passes.in_flight import Frame, InFlight
+from tilec.passes.overlap import rewritten_views
 from tilec.passes.setup import Setup
 from tilec.passes.storage import target_of
 from tilec.passes.stores import Stores, load_acc
@@ -104,6 +105,16 @@ def _async_tiles(body: Block, problems: Mapping[CopyOp, str | None]) -> set[SSAV
     return found
 
 
+def _touched(loop: ForOp) -> set[SSAValue]:
+    """The storage that a loop uses, and the views that it writes to."""
+    return {
+        value
+        for op in loop.walk()
+        for value in op.operands
+        if not (isinstance(op, CopyOp) and op.is_load and value is op.source)
+    }
+
+
 class _Conversion:
     """The conversion of one kernel, in place."""
 
@@ -113,18 +124,16 @@ class _Conversion:
         self._body = body
         self._source = source
         self._setup = Setup(body, source)
+        self._rewritten = rewritten_views(body)
         problems = {op: self._tma_problem(op) for op in body.walk() if isinstance(op, CopyOp) and _between_smem(op)}
         self._flight = InFlight(body, source, self._setup, problems, _async_tiles(body, problems))
-        self._stores = Stores(dispatch, self._setup, self._flight, problems)
+        self._stores = Stores(dispatch, self._setup, self._flight, problems, self._rewritten)
 
     def _tma_problem(self, op: CopyOp) -> str | None:
         """Why threads do a copy between a view and a shared tile."""
         view, tile = (op.source.type, op.dest.type) if op.is_load else (op.dest.type, op.source.type)
         assert isinstance(view, ViewType) and isinstance(tile, SmemType)
-        problem = self._dispatch.tma_problem(view, tile, op.indices, load=op.is_load)
-        if problem is not None and self._dispatch.is_tma:
-            remark(op, f"the threads {'load' if op.is_load else 'store'} this tile: {problem}")
-        return problem
+        return self._dispatch.choose(op, view, tile, rewritten=op.dest in self._rewritten)
 
     def run(self) -> None:
         self._convert_block(self._body)
@@ -191,8 +200,7 @@ class _Conversion:
     def _convert_loop(self, b: LocatedBuilder, op: ForOp) -> None:
         """`tile.for` to `scf.for`, which carries the phases and flags that its body changes as well."""
         scalars = self._setup.scalars
-        touched = {value for inner in op.walk() for value in inner.operands}
-        self._flight.before_loop(b, touched)
+        self._flight.before_loop(b, _touched(op))
         body = op.body.block
         frame = Frame(body, op)
         self._flight.frames.append(frame)

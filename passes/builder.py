@@ -15,6 +15,13 @@ from tilec.dialects.tile import DimOp, SingleThreadOp
 OpT = TypeVar("OpT", bound=Operation)
 
 
+def constant(value: SSAValue) -> int | None:
+    """The number that a value is, where that is known."""
+    if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
+        return value.owner.value.value.data
+    return None
+
+
 @dataclass(frozen=True)
 class LocatedBuilder:
     """Inserts at one point; everything that it makes carries one source location."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
-from tilec.dialects.tile import SmemType, ViewType, dtype_of, widest_swizzle
+from tilec.diagnostics import remark
+from tilec.dialects.tile import CopyOp, SmemType, ViewType, dtype_of, widest_swizzle
 from tilec.passes.divisibility import divides
 
 TMA_ALIGNMENT = 16
@@ -25,26 +26,33 @@ class Dispatch:
 
     min_bytes: int | None
 
-    @property
-    def is_tma(self) -> bool:
-        return self.min_bytes is not None
+    def choose(self, op: CopyOp, view: ViewType, tile: SmemType, *, rewritten: bool) -> str | None:
+        """Why the threads copy between `view` and `tile`, for `op`, or None when TMA does; a remark tells the user.
 
-    def tma_problem(self, view: ViewType, tile: SmemType, indices: Sequence[SSAValue], *, load: bool) -> str | None:
-        """Why the threads copy between `view` and `tile`, or None when TMA does."""
+        `rewritten`: a store that the kernel may overwrite later.
+        """
         if self.min_bytes is None:
             return "the pass list says so"
+        problem = self._problem(op, view, tile, rewritten, self.min_bytes)
+        if problem is not None:
+            remark(op, f"the threads {'load' if op.is_load else 'store'} this tile: {problem}")
+        return problem
+
+    def _problem(self, op: CopyOp, view: ViewType, tile: SmemType, rewritten: bool, min_bytes: int) -> str | None:
         if tile.order != view.order:
             return f"TMA cannot transpose: the tile has order {list(tile.order)}, the view {list(view.order)}"
         if view.align < TMA_ALIGNMENT:
             return f"TMA needs bases and pitches of {TMA_ALIGNMENT} bytes, the view has align = {view.align}"
-        if not divides(TMA_ALIGNMENT // view.dtype.bytes, indices[view.order[0]]):
+        if not divides(TMA_ALIGNMENT // view.dtype.bytes, op.indices[view.order[0]]):
             return f"the innermost coordinate is not known to be a multiple of {TMA_ALIGNMENT} bytes"
-        if not load and view.tail != "grid":
+        if not op.is_load and view.tail != "grid":
             return "a TMA store clips in 16-byte units, and rows of the view end between them (tail = free)"
+        if not op.is_load and rewritten:
+            return "the kernel may store to the same place again, and TMA stores keep no order"
         if (misplaced := tile.layout.tma_problem) is not None:
             return misplaced
-        if tile.layout.size < self.min_bytes:
-            return f"{tile.layout.size} bytes are too few for TMA to pay (under {self.min_bytes})"
+        if tile.layout.size < min_bytes:
+            return f"{tile.layout.size} bytes are too few for TMA to pay (under {min_bytes})"
         return None
 
 

@@ -44,6 +44,7 @@ class Group:
     """TMA loads that complete together."""
 
     barrier: SSAValue
+    views: frozenset[SSAValue]
     tiles: frozenset[SSAValue]
 
 
@@ -186,13 +187,14 @@ class InFlight:
         one.add(ArriveExpectTxOp(barrier, None, bytes))
         for op in loads:
             one.of(op).add(CopyAsyncOp(op.source, op.dest, op.indices, "tma", barrier=barrier))
-        self.frame.groups.append(Group(barrier, frozenset(op.dest for op in loads)))
+        views, tiles = (frozenset(values) for values in zip(*((op.source, op.dest) for op in loads), strict=True))
+        self.frame.groups.append(Group(barrier, views, tiles))
 
-    def _land(self, b: LocatedBuilder, tiles: Iterable[SSAValue] | None = None) -> None:
-        """Wait for the groups that fill some of `tiles`, or for all."""
-        wanted = None if tiles is None else set(tiles)
+    def _land(self, b: LocatedBuilder, storage: Iterable[SSAValue] | None = None) -> None:
+        """Wait for the groups that read or fill some of these views and tiles, or for all."""
+        wanted = None if storage is None else set(storage)
         for group in list(self.frame.groups):
-            if wanted is None or group.tiles & wanted:
+            if wanted is None or (group.views | group.tiles) & wanted:
                 self.frame.groups.remove(group)
                 self._wait(b, group.barrier)
                 self.frame.apart = True
@@ -253,6 +255,11 @@ class InFlight:
         if tile in self.frame.reads | self.frame.writes | self.frame.stored:
             self.sync(b)
         self.frame.writes.add(tile)
+
+    def before_store(self, b: LocatedBuilder, view: SSAValue) -> None:
+        """Make a view ready to be written."""
+        self.issue(b)
+        self._land(b, (view,))
 
     # Threads meet
 

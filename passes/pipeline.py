@@ -80,7 +80,11 @@ class Pipeline(ModulePass):
 
 def _check_order(kernel: KernelOp) -> None:
     if is_synchronous(kernel):
-        fail(kernel, "no loads to run ahead: this kernel is synchronous", hint="run `tma` (or `threads`) before `pipeline`")
+        fail(
+            kernel,
+            "no loads to run ahead: this kernel is synchronous",
+            hint="run `tma` (or `threads`) before `pipeline`",
+        )
     for op in kernel.walk():
         if isinstance(op, ScheduleOp | scf.WhileOp):
             fail(op, "a persistent kernel cannot be pipelined any more", hint="run `pipeline` before `persistent`")

@@ -29,9 +29,9 @@ from tilec.dialects.tile import (
     SmemType,
     TryWaitOp,
 )
-from tilec.passes.builder import LocatedBuilder, Scalars
+from tilec.passes.builder import LocatedBuilder, Scalars, constant
 from tilec.passes.carry import drop_unused, with_carried, yield_more
-from tilec.passes.pipeline_schedule import Schedule, constant
+from tilec.passes.pipeline_schedule import Schedule
 
 
 def expand(plan: Schedule, stages: int, lag: int, scalars: Scalars) -> None:

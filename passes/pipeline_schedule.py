@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation
 from xdsl.traits import is_side_effect_free
 
 from tilec.dialects.tile import (
@@ -25,6 +24,7 @@ from tilec.dialects.tile import (
     StoreOp,
     TryWaitOp,
 )
+from tilec.passes.builder import constant
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,6 @@ class Refusal:
 
     at: Operation
     reason: str
-
-
-def constant(value: SSAValue) -> int | None:
-    """The number that a value is, where that is known."""
-    if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
-        return value.owner.value.value.data
-    return None
 
 
 def is_load(op: Operation) -> bool:
@@ -180,18 +173,14 @@ def _misuse(tile: AllocOp, loop: scf.ForOp) -> Refusal | None:
         inside: Operation | None = use.operation
         while inside is not None and not isinstance(inside, scf.ForOp):
             inside = inside.parent_op()
-        if inside is None:
+        if inside is None or (inside is not loop and inside.is_ancestor(loop)):
             return Refusal(use.operation, "a tile that the loop loads is used outside of it")
-        if inside is not loop and loop.is_ancestor(inside):
+        if loop.is_ancestor(inside):
             inside = loop
-        first = _first_use(tile, inside)
-        if not is_load(first):
+        first = next(op for op in inside.body.walk() if tile.res in op.operands)
+        if first not in list(loads_of(_issue(inside))):
             return Refusal(first, "the loop reads this tile before it loads it, so that loads cannot run ahead")
     return None
-
-
-def _first_use(tile: AllocOp, loop: scf.ForOp) -> Operation:
-    return next(op for op in loop.body.walk() if tile.res in op.operands)
 
 
 def _index_computations(loop: scf.ForOp, loads: list[CopyAsyncOp]) -> tuple[Operation, ...] | Refusal:

@@ -188,7 +188,9 @@ def _through_loop(body: Block, loop: scf.ForOp, place: int) -> State:
         if not following:
             break
         if len(following) > 1:
-            fail(following[1][0], "two loops start from one phase or stage", hint="start the second where the first ends")
+            fail(
+                following[1][0], "two loops start from one phase or stage", hint="start the second where the first ends"
+            )
         last, index = following[0]
         result = last.res[index]
 

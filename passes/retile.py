@@ -126,7 +126,11 @@ class _Extents:
         if index not in self._steps:
             if isinstance(index.owner, arith.ConstantOp):
                 return
-            fail(op, "a tile's place is computed, so that its new size is not known", hint="index by grid and loop variables")
+            fail(
+                op,
+                "a tile's place is computed, so that its new size is not known",
+                hint="index by grid and loop variables",
+            )
         old, new = self._steps[index]
         tile, dimension = extent
         assert isinstance(tile.type, Tile)
@@ -149,7 +153,7 @@ class _Extents:
     def _size(self, extent: Extent, old: int) -> int:
         known = self._new.get(self._find(extent))
         return old if known is None else known[0]
-'''+'''
+
 
 def _equal_extents(op: Operation) -> Iterator[tuple[Extent, Extent]]:
     """Extents that an operation requires to be equal."""

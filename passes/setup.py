@@ -1,6 +1,6 @@
 """The setup of an asynchronous kernel: what is paid once, at the top of its block.
 
-    allocations; barrier initialisations; one tile.cta_sync that makes them known; constants and extents
+In this order: allocations; barrier initialisations; one `tile.cta_sync` that makes them known; constants and extents.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ Where TMA cannot store, threads copy the slot to the view, and a cta_sync takes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
-from tilec.diagnostics import fail, remark
+from tilec.diagnostics import fail
 from tilec.dialects.tile import (
     AccType,
     AllocOp,
@@ -76,11 +76,14 @@ class Stores:
     flight: InFlight
     problems: Mapping[CopyOp, str | None]
     """By store of a shared tile, why TMA does not do it."""
+    rewritten: Set[SSAValue]
+    """Views to which the kernel may store twice in one place."""
     has_bulk_groups: bool = False
     """Some store goes through TMA: the kernel must drain before it ends."""
 
     def store(self, op: CopyOp) -> None:
         b = LocatedBuilder.before(op)
+        self.flight.before_store(b, op.dest)
         match op.source.type:
             case AccType():
                 self._store_acc(b, op)
@@ -109,7 +112,9 @@ class Stores:
             _, then, otherwise = b.if_else(live)
             part = op.source
             if chunks > 1:
-                part = then.add(SliceOp(op.source, (0, chunk * width), AccType.of((rows, width), acc.element)), "part").res
+                part = then.add(
+                    SliceOp(op.source, (0, chunk * width), AccType.of((rows, width), acc.element)), "part"
+                ).res
             then.add(StoreOp(_cast(then, read_acc(then, part), view), slot))
             then.yield_()
             zeros = otherwise.add(SplatOp(0.0, RegType.of((rows, width), view.element)), "zeros").res
@@ -127,7 +132,6 @@ class Stores:
         slot_type = self._staging_type(op, value.shape, view)
         by_tma = self._choose(op, slot_type)
         staging = self._staging(op, slot_type, 1)
-        self.flight.issue(b)
         self._claim(b, by_tma, _groups_since(0, 1, 1))
         b.add(StoreOp(_cast(b, op.source, view), staging))
         self._send(b, staging, op.dest, op.indices, by_tma)
@@ -155,12 +159,10 @@ class Stores:
         return type
 
     def _choose(self, op: CopyOp, tile: SmemType) -> bool:
+        """Whether TMA stores a staging tile."""
         view = op.dest.type
         assert isinstance(view, ViewType)
-        problem = self.dispatch.tma_problem(view, tile, op.indices, load=False)
-        if problem is not None and self.dispatch.is_tma:
-            remark(op, f"the threads store this tile: {problem}")
-        return problem is None
+        return self.dispatch.choose(op, view, tile, rewritten=op.dest in self.rewritten) is None
 
     def _staging(self, op: CopyOp, slot: SmemType, slots: int) -> SSAValue:
         type = slot if slots == 1 else RingType.of(slots, slot)

@@ -20,7 +20,7 @@ from tilec.backend.reference import control, data, scalars, sync
 from tilec.backend.reference.arguments import bind_views
 from tilec.backend.reference.cta import Cta
 from tilec.backend.reference.numerics import Machine
-from tilec.backend.reference.storage import Accumulator, Mbarrier, SharedTile
+from tilec.backend.reference.storage import Accumulator, Mbarrier, SharedTile, View
 from tilec.dialects.tile import (
     ArriveExpectTxOp,
     CommitGroupOp,
@@ -69,7 +69,9 @@ def check_thread_scopes(op: Operation) -> None:
     while above is not None:
         alone |= isinstance(above, SingleThreadOp)
         above = above.parent_op()
-    one_thread = isinstance(op, ArriveExpectTxOp | WaitGroupOp) or (isinstance(op, CopyAsyncOp) and op.dispatch == "tma")
+    one_thread = isinstance(op, ArriveExpectTxOp | WaitGroupOp) or (
+        isinstance(op, CopyAsyncOp) and op.dispatch == "tma"
+    )
     everyone = isinstance(op, CtaSyncOp | FenceOp | MmaOp | CommitOp | TryWaitOp | LoadOp | StoreOp) or (
         isinstance(op, CopyAsyncOp) and op.dispatch != "tma"
     )
@@ -87,6 +89,22 @@ class Touches:
     """A TMA store that reads it has been waited for."""
 
 
+Region = tuple[str, tuple[tuple[int, int], ...]]
+"""Part of a view: from where to where in each dimension."""
+
+
+@dataclass
+class Store:
+    """A TMA store, and how many groups have been committed since."""
+
+    region: Region
+    groups_since: int = NEVER
+
+
+def overlaps(one: Region, other: Region) -> bool:
+    return one[0] == other[0] and all(a < d and c < b for (a, b), (c, d) in zip(one[1], other[1], strict=True))
+
+
 @dataclass
 class Trace:
     now: int = 0
@@ -99,6 +117,10 @@ class Trace:
     mma_waits: list[int] = field(default_factory=list[int])
     tiles: dict[int, Touches] = field(default_factory=dict[int, Touches])
     accs: dict[int, Touches] = field(default_factory=dict[int, Touches])
+    stores: list[Store] = field(default_factory=list["Store"])
+    """TMA stores whose writes need not be done, oldest first."""
+    loads: list[tuple[int, Region]] = field(default_factory=list[tuple[int, "Region"]])
+    """TMA loads in flight, by their barrier."""
     commits: set[int] = field(default_factory=set[int])
     last_init: int = NEVER
     rounds: dict[int, int] = field(default_factory=dict[int, int])
@@ -130,7 +152,11 @@ class Trace:
                 while len(self.groups) > op.pending:
                     for touched in self.groups.pop(0):
                         touched.stored = self.now
+                if not op.read:
+                    self.stores = [store for store in self.stores if store.groups_since < op.pending]
             case CommitGroupOp():
+                for store in self.stores:
+                    store.groups_since += 1
                 self.groups.append(self.open_group)
                 self.open_group = []
             case CommitOp():
@@ -151,7 +177,9 @@ class Trace:
                 self.copy(cta, op)
             case FreeOp():
                 touched = self.accs.get(id(cta.get(op.acc, Accumulator).memory), Touches())
-                self.need(op, "a read of the accumulator", touched.read, self.before_fences, self.syncs, self.after_fences)
+                self.need(
+                    op, "a read of the accumulator", touched.read, self.before_fences, self.syncs, self.after_fences
+                )
             case _:
                 pass
 
@@ -171,6 +199,7 @@ class Trace:
     def wait(self, op: TryWaitOp, barrier: Mbarrier) -> None:
         self.need(op, "barrier initialisation", self.last_init, self.syncs)
         self.rounds[id(barrier)] = self.now
+        self.loads = [(signalled, region) for signalled, region in self.loads if signalled != id(barrier)]
         if id(barrier) in self.commits:
             self.mma_waits.append(self.now)
 
@@ -204,6 +233,20 @@ class Trace:
         assert op.dest is not None
         tile = cta.get(op.dest if op.is_load else op.source, SharedTile)
         touched = self.tile(tile)
+        view = cta.get(op.source if op.is_load else op.dest, View)
+        starts = [cta.signed(index) for index in op.indices]
+        region = (
+            view.name,
+            tuple((start, start + size) for start, size in zip(starts, tile.values.shape, strict=True)),
+        )
+        if not op.is_load:
+            assert not any(overlaps(region, store.region) for store in self.stores), f"{op} overtakes an earlier store"
+            assert not any(overlaps(region, load) for _, load in self.loads), f"{op} overtakes a load"
+        if op.dispatch == "tma" and op.is_load:
+            assert op.barrier is not None
+            self.loads.append((id(cta.barrier(op, op.barrier, op.stage)), region))
+        elif op.dispatch == "tma":
+            self.stores.append(Store(region))
         if op.dispatch == "threads":
             (self.thread_write if op.is_load else self.thread_read)(op, tile)
         elif op.is_load:

@@ -123,7 +123,9 @@ def test_short_loops(stages: int) -> None:
     """No K tile up to four more than there are stages, several tiles a CTA."""
     for program in (gemm(n=48), BIAS_INSIDE):
         module = parse_text(program.text)
-        pipelines = [f"tma(0),pipeline({stages}, lag={lag}){end}" for lag in range(stages) for end in ("", ",persistent")]
+        pipelines = [
+            f"tma(0),pipeline({stages}, lag={lag}){end}" for lag in range(stages) for end in ("", ",persistent")
+        ]
         modules = {pipeline: compiled(module, pipeline) for pipeline in pipelines}
         for tiles in range(stages + 5):
             case = Case(program, {"M": 64, "N": 136, "K": 16 * tiles})

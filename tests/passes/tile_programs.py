@@ -62,9 +62,7 @@ GEMMS = [
     gemm(a=view("MxK", facts=", align = 2"), name="a-misaligned"),
     gemm(d=view("MxN", facts=", tail = free"), n=128, name="d-tail-free"),
     gemm(d=view("MxN", order=(0, 1), facts=", tail = free"), n=128, name="d-column-major-tail-free"),
-    gemm(
-        a=view("MxK", "bf16"), b=view("NxK", "bf16"), d=view("MxN", "bf16"), dtype="bf16", n=40, k=32, name="bf16"
-    ),
+    gemm(a=view("MxK", "bf16"), b=view("NxK", "bf16"), d=view("MxN", "bf16"), dtype="bf16", n=40, k=32, name="bf16"),
 ]
 
 _HEAD = """
@@ -111,11 +109,12 @@ BIAS_AFTER = Program(
 BIAS_INSIDE = Program(
     "bias-in-the-loop",
     """
-tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<Kxf16>, %D: !tile.view<MxNxf32>) {
-  tile.grid (%m, %n) over %D step (64, 32) {
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<Kxf16>, %D: !tile.view<MxNxf32>,
+               %E: !tile.view<MxNxf16>) {
+  tile.grid (%m, %n) over %D step (64, 16) {
     %a = tile.alloc : !tile.smem<64x16xf16>
-    %b = tile.alloc : !tile.smem<32x16xf16>
-    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %b = tile.alloc : !tile.smem<16x16xf16>
+    %acc = tile.alloc : !tile.acc<64x16xf32>
     %c = tile.alloc : !tile.smem<16xf16>
     %zero = tile.splat 0.0 : !tile.reg<16xf16>
     %total = tile.for %k over %A dim 1 step 16 iter_args(%x = %zero) {
@@ -128,9 +127,10 @@ tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<
       tile.yield %y : !tile.reg<16xf16>
     }
     tile.copy %acc to %D[%m, %n]
-    tile.copy %total to %E[%m]
+    %totals = tile.broadcast %total : !tile.reg<64x16xf16>
+    tile.copy %totals to %E[%m, %n]
   }
-}""".replace("%D: !tile.view<MxNxf32>)", "%D: !tile.view<MxNxf32>, %E: !tile.view<Mxf16>)"),
+}""",
     outputs=2,
 )
 TWO_MMAS = Program(
@@ -553,6 +553,76 @@ tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<
   }
 }""",
 )
+LAST_TILE_READ_OUTSIDE = Program(
+    "last-tile-read-in-the-outer-loop",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf32>, %C: !tile.view<128x8xf16>, %D: !tile.view<Mx32xf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x32xf32>
+    %one = tile.splat 1.0 : !tile.reg<64x32xf32>
+    tile.store %one to %a
+    %sum = tile.for %j over %C dim 0 step 64 iter_args(%x = %one) {
+      %u = tile.for %k over %A dim 1 step 32 iter_args(%v = %x) {
+        tile.copy %A[%m, %k] to %a
+        %r = tile.load %a : !tile.reg<64x32xf32>
+        %w = tile.sub %r, %v
+        tile.yield %w : !tile.reg<64x32xf32>
+      }
+      %s = tile.load %a : !tile.reg<64x32xf32>
+      %y = tile.add %u, %s
+      tile.yield %y : !tile.reg<64x32xf32>
+    }
+    tile.copy %sum to %D[%m, %n]
+  }
+}""",
+)
+UPDATE = Program(
+    "output-updated",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %c = tile.alloc : !tile.smem<64x32xf32>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    tile.copy %D[%m, %n] to %c
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+    }
+    tile.copy %acc to %D[%m, %n]
+    %old = tile.load %c : !tile.reg<64x32xf32>
+    %new = tile.load %acc : !tile.reg<64x32xf32>
+    %sum = tile.add %old, %new
+    tile.copy %sum to %D[%m, %n]
+  }
+}""",
+)
+TWO_HALVES = Program(
+    "two-halves-of-one-output",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf32>) {
+  tile.grid (%m, %n) over %D step (64, 64) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %c = tile.alloc : !tile.smem<32x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    %other = tile.alloc : !tile.acc<64x32xf32>
+    %half = arith.constant 32 : index
+    %right = arith.addi %n, %half : index
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.copy %B[%right, %k] to %c
+      tile.mma %acc, %a, %b
+      tile.mma %other, %a, %c
+    }
+    tile.copy %acc to %D[%m, %n]
+    tile.copy %other to %D[%m, %right]
+  }
+}""",
+)
 
 PROGRAMS = [
     *GEMMS,
@@ -581,5 +651,7 @@ PROGRAMS = [
     COMPUTED_INDEX,
     COMPUTED_INDEX_TILES,
     OUTER_TILE,
+    LAST_TILE_READ_OUTSIDE,
+    UPDATE,
+    TWO_HALVES,
 ]
-
