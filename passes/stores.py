@@ -108,7 +108,7 @@ class Stores:
             slot = staging
             if slots > 1:
                 slot = b.add(SlotOp(staging, self.setup.scalars.index(chunk % slots)), "slot").res
-            self._claim(b, by_tma, _groups_since(chunk, chunks, slots))
+            self._claim(b, by_tma, groups_since(chunk, chunks, slots))
             _, then, otherwise = b.if_else(live)
             part = op.source
             if chunks > 1:
@@ -132,7 +132,7 @@ class Stores:
         slot_type = self._staging_type(op, value.shape, view)
         by_tma = self._choose(op, slot_type)
         staging = self._staging(op, slot_type, 1)
-        self._claim(b, by_tma, _groups_since(0, 1, 1))
+        self._claim(b, by_tma, groups_since(0, 1, 1))
         b.add(StoreOp(_cast(b, op.source, view), staging))
         self._send(b, staging, op.dest, op.indices, by_tma)
 
@@ -190,7 +190,7 @@ class Stores:
             b.add(CopyAsyncOp(slot, view, indices, "threads"))
 
 
-def _groups_since(chunk: int, chunks: int, slots: int) -> int:
+def groups_since(chunk: int, chunks: int, slots: int) -> int:
     """Groups that this sequence has committed after the last store from the slot of `chunk`."""
     if chunk >= slots:
         return slots - 1
