@@ -422,15 +422,15 @@ tile.kernel @f(%A: !tile.view<Mxf16>, %B: !tile.view<Mxf16>, %D: !tile.view<Mxf1
 NO_GRID = Program(
     "no-grid",
     """
-tile.kernel @f(%A: !tile.view<MxKxf32>, %D: !tile.view<32x32xf32>) {
-  %a = tile.alloc : !tile.smem<32x32xf32>
-  %zero = tile.splat 0.0 : !tile.reg<32x32xf32>
+tile.kernel @f(%A: !tile.view<MxKxf32>, %D: !tile.view<64x32xf32>) {
+  %a = tile.alloc : !tile.smem<64x32xf32>
+  %zero = tile.splat 0.0 : !tile.reg<64x32xf32>
   %c0 = arith.constant 0 : index
   %sum = tile.for %k over %A dim 1 step 32 iter_args(%x = %zero) {
     tile.copy %A[%c0, %k] to %a
-    %r = tile.load %a : !tile.reg<32x32xf32>
+    %r = tile.load %a : !tile.reg<64x32xf32>
     %y = tile.add %x, %r
-    tile.yield %y : !tile.reg<32x32xf32>
+    tile.yield %y : !tile.reg<64x32xf32>
   }
   tile.copy %sum to %D[%c0, %c0]
 }""",
