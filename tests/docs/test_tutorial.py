@@ -26,4 +26,10 @@ def test_lines_stand_in_this_order(spec: str, lines: list[str]) -> None:
 
 
 def test_there_are_blocks_of_every_step() -> None:
-    assert {spec for spec, _ in BLOCKS} >= {"", "tma", "tma,pipeline(2)", "tma,pipeline(3)", "tma,pipeline(2),persistent"}
+    assert {spec for spec, _ in BLOCKS} >= {
+        "",
+        "tma",
+        "tma,pipeline(2)",
+        "tma,pipeline(3)",
+        "tma,pipeline(2),persistent",
+    }
