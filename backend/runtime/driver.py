@@ -93,6 +93,7 @@ _HINTS = {
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the kernel was compiled for another GPU: leave out target=",
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "install ptxas (pip install 'tilec[ptxas]'), so that PTX need not be loaded",
 }
+_UNUSED_PITCH = 16
 _LOG_BYTES = 8192
 
 
@@ -149,6 +150,8 @@ class CudaDriver:
 
     def encode(self, fields: MapFields) -> bytes:
         cuda = self._cuda
+        # A row has no pitch, but the driver refuses a null array where it expects none.
+        pitches = fields.pitches or (_UNUSED_PITCH,)
         tensor_map = self._check(
             "cuTensorMapEncodeTiled",
             cuda.cuTensorMapEncodeTiled(
@@ -156,7 +159,7 @@ class CudaDriver:
                 len(fields.extents),
                 fields.address,
                 [cuda.cuuint64_t(e) for e in fields.extents],
-                [cuda.cuuint64_t(p) for p in fields.pitches],
+                [cuda.cuuint64_t(p) for p in pitches],
                 [cuda.cuuint32_t(b) for b in fields.box],
                 [cuda.cuuint32_t(1)] * len(fields.extents),
                 cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
