@@ -20,17 +20,18 @@ def bf16_neighbours(value: np.float32) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def float_of(bits: int) -> float:
-    return float(np.array(bits, np.uint32).view(np.float32)[()])
+def float_of(high: int, low: int) -> float:
+    """The f32 number of these 16-bit halves."""
+    return float(np.array(high << 16 | low, np.uint32).view(np.float32)[()])
 
 
 # Halfway between two bf16 numbers, beside that, and anywhere.
 low_halves = st.sampled_from([0x8000, 0x7FFF, 0x8001, 0, 1, 0xFFFF]) | st.integers(0, 0xFFFF)
-bit_patterns = st.builds(lambda high, low: high << 16 | low, st.integers(0, 0xFFFF), low_halves)
+f32_numbers = st.builds(float_of, st.integers(0, 0xFFFF), low_halves)
 
 
 @settings(max_examples=500)
-@given(bit_patterns.map(float_of).filter(np.isfinite))
+@given(f32_numbers.filter(np.isfinite))
 def test_bf16_is_the_nearest_and_of_two_the_even(value: float) -> None:
     exact = Fraction(value)
     rounded = float(round_bf16(np.array(value))[()])
