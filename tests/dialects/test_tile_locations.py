@@ -16,9 +16,10 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
 from tilec.context import make_context
-from tilec.diagnostics import location_of
+from tilec.diagnostics import location_of, resolve
+from tilec.driver import compile_module
 from tilec.passes import PASSES
-from tilec.source import parse_text
+from tilec.source import parse_file, parse_text
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROGRAMS = {**TEXTS, **{path.stem: path.read_text() for path in sorted(EXAMPLES.glob("*.tile"))}}
@@ -68,3 +69,16 @@ def test_locations_can_be_written_down(file: str, line: int, column: int) -> Non
     Printer(out, print_debuginfo=True).print_op(module)
     again = parse_text(out.getvalue())
     assert [op.location for op in again.walk()] == [at, at, at]
+
+
+@pytest.mark.parametrize(
+    "pipeline", ["retile(128,256,64)", "threads", "tma", "tma,pipeline(3)", "tma,pipeline(2),persistent"]
+)
+def test_what_passes_make_is_somewhere_in_the_source(pipeline: str) -> None:
+    path = EXAMPLES / "gemm.tile"
+    module = compile_module(parse_file(path), pipeline=pipeline, emit="tile").tile
+    last = len(path.read_text().splitlines())
+    for op in module.walk():
+        at = resolve(op.location)
+        assert at is not None, f"{op.name} has no location of its own"
+        assert at.file == str(path) and 1 <= at.line <= last
