@@ -28,7 +28,10 @@ import tilec
 
 GEMM = Path(__file__).parents[1] / "examples" / "gemm.tile"
 DEFAULT_SHAPES = ["4096x4096x4096", "8192x8192x8192", "8192x8192x512"]
-DEFAULT_PIPELINES = ["retile(128,256,64),tma,pipeline(4),persistent"]
+DEFAULT_PIPELINES = [
+    "retile(128,256,64),tma,pipeline(4),persistent",
+    "retile(128,256,64),tma(staging=4),pipeline(3),persistent",
+]
 TOLERANCE = {"f16": 1e-3, "bf16": 8e-3}
 DEADLINE_S = 20.0
 TORCH = "torch.matmul"

@@ -38,18 +38,18 @@ from tilec.passes.in_flight import Frame, InFlight
 from tilec.passes.overlap import rewritten_views
 from tilec.passes.setup import Setup
 from tilec.passes.storage import target_of
-from tilec.passes.stores import Stores, load_acc
+from tilec.passes.stores import STAGING_SLOTS, Stores, load_acc
 from tilec.passes.synchronous import body_of
 
 
-def convert(kernel: KernelOp, dispatch: Dispatch) -> None:
-    """Make a synchronous kernel asynchronous."""
+def convert(kernel: KernelOp, dispatch: Dispatch, staging_slots: int = STAGING_SLOTS) -> None:
+    """Make a synchronous kernel asynchronous; results go out through `staging_slots` slots at most."""
     body = body_of(kernel)
     source = body.parent_op()
     assert source is not None
     _check_view_hazards(body)
     _lay_out(body)
-    _Conversion(target_of(kernel), dispatch, body, source).run()
+    _Conversion(target_of(kernel), dispatch, body, source, staging_slots).run()
 
 
 def _check_view_hazards(body: Block) -> None:
@@ -118,7 +118,7 @@ def _touched(loop: ForOp) -> set[SSAValue]:
 class _Conversion:
     """The conversion of one kernel, in place."""
 
-    def __init__(self, target: Target, dispatch: Dispatch, body: Block, source: Operation):
+    def __init__(self, target: Target, dispatch: Dispatch, body: Block, source: Operation, staging_slots: int):
         self._target = target
         self._dispatch = dispatch
         self._body = body
@@ -127,7 +127,7 @@ class _Conversion:
         self._rewritten = rewritten_views(body)
         problems = {op: self._tma_problem(op) for op in body.walk() if isinstance(op, CopyOp) and _between_smem(op)}
         self._flight = InFlight(body, source, self._setup, problems, _async_tiles(body, problems))
-        self._stores = Stores(dispatch, self._setup, self._flight, problems, self._rewritten)
+        self._stores = Stores(dispatch, self._setup, self._flight, problems, self._rewritten, staging_slots)
 
     def _tma_problem(self, op: CopyOp) -> str | None:
         """Why threads do a copy between a view and a shared tile."""

@@ -45,6 +45,7 @@ from tilec.passes.in_flight import InFlight
 from tilec.passes.setup import Setup
 
 STAGING_SLOTS = 2
+"""Of a staging ring, unless the pass list says otherwise: one is written while the last one is stored."""
 
 
 def read_acc(b: LocatedBuilder, acc: SSAValue) -> SSAValue:
@@ -78,6 +79,8 @@ class Stores:
     """By store of a shared tile, why TMA does not do it."""
     rewritten: Set[SSAValue]
     """Views to which the kernel may store twice in one place."""
+    staging_slots: int
+    """Slots of a staging ring, at most."""
     has_bulk_groups: bool = False
     """Some store goes through TMA: the kernel must drain before it ends."""
 
@@ -100,7 +103,7 @@ class Stores:
         chunks = columns // width
         slot_type = self._staging_type(op, (rows, width), view)
         by_tma = self._choose(op, slot_type)
-        slots = min(STAGING_SLOTS, chunks)
+        slots = min(self.staging_slots, chunks)
         staging = self._staging(op, slot_type, slots)
         self.flight.acc_read(b, op.source)
         live = self.flight.read(op.source)

@@ -36,7 +36,7 @@ from tilec.backend.abi import (
 from tilec.backend.target import Target
 from tilec.diagnostics import fail
 from tilec.dialects import nvvm
-from tilec.dialects.tile import AccType, CopyAsyncOp, KernelOp, MbarrierInitOp, RingType, SmemType, ViewType
+from tilec.dialects.tile import AccType, CopyAsyncOp, KernelOp, MbarrierInitOp, RingType, SlotOp, SmemType, ViewType
 from tilec.passes.lower.emit import PTR, PTR_GLOBAL, PTR_SHARED, Emitter
 from tilec.passes.storage import StoragePlan
 
@@ -302,12 +302,22 @@ class KernelLowering:
             threads=self.threads,
             smem_bytes=self.storage.total,
             tmem_columns=self.storage.tmem_columns,
-            stages=max((t.size // t.slot_size for t in self.storage.tiles), default=1),
+            stages=_stages(self.kernel),
             smem=tuple(SmemBlock(t.name, t.offset, t.size) for t in self.storage.tiles),
             barriers=tuple(
                 Barrier(b.name, b.offset, b.size // b.slot_size, _arrivals(b.value)) for b in self.storage.barriers
             ),
         )
+
+
+def _stages(kernel: KernelOp) -> int:
+    """Depth of the deepest ring that loads fill; 1 without any."""
+    stages = 1
+    for op in kernel.walk():
+        if isinstance(op, CopyAsyncOp) and op.is_load and op.dest is not None and isinstance(op.dest.owner, SlotOp):
+            assert isinstance(op.dest.owner.ring.type, RingType)
+            stages = max(stages, op.dest.owner.ring.type.depth)
+    return stages
 
 
 def _arrivals(barrier: SSAValue) -> int:

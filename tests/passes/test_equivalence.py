@@ -112,7 +112,7 @@ def test_programs(program: Program) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_ordering(program: Program) -> None:
     case = Case(program)
-    for first in ("tma(0)", "tma", "threads"):
+    for first in ("tma(0)", "tma(0, staging=3)", "tma", "threads"):
         for ring in _rings(program, "pipeline(3)"):
             case.check_ordering(_line(program, first, ring))
     case.check_ordering("tma(0)")
