@@ -114,7 +114,7 @@ def test_ir_dumps_can_be_pasted_back(gemm: str, cli: Callable[..., Any]) -> None
     dumps = re.findall(
         r"^// -----// IR after ([^\n]*) //----- //\n(builtin\.module \{.*?^\})$", finished.err, re.M | re.S
     )
-    assert [spec for spec, _ in dumps] == ["tma", "pipeline{stages=2}", "persistent{group=8}", "lower"]
+    assert [spec for spec, _ in dumps] == ["tma{staging=2}", "pipeline{stages=2}", "persistent{group=8}", "lower"]
     assert parse_pipeline(",".join(spec for spec, _ in dumps[:3])) == parse_pipeline(_PIPELINE)
     for _, module in dumps:
         assert str(parse_text(module)) == module
@@ -129,7 +129,7 @@ def test_times(gemm: str, cli: Callable[..., Any], no_ptxas: None) -> None:
     finished = cli("compile", gemm, f"--pipeline={_PIPELINE}", "--time-passes")
     steps = re.findall(r"^ *([\d.]+) ms  (.*)$", finished.err, re.MULTILINE)
     assert [step for _, step in steps] == [
-        *("tma", "pipeline{stages=2}", "persistent{group=8}", "lower", "llvm", "ptx", "total")
+        *("tma{staging=2}", "pipeline{stages=2}", "persistent{group=8}", "lower", "llvm", "ptx", "total")
     ]
     assert float(steps[-1][0]) == pytest.approx(sum(float(ms) for ms, _ in steps[:-1]), abs=0.05)
 

@@ -37,8 +37,8 @@ def test_switches_of_xdsl(examples: Path, tmp_path: Path, cli: Callable[..., Any
     assert '"tile.kernel"() <{sym_name = "gemm"}>' in cli("opt", path, "--print-op-generic").out
     assert f'loc("{path}":2:1)' in cli("opt", path, "--print-debuginfo").out
     assert "IR after tma:\nbuiltin.module {" in cli("opt", path, "-p", "tma,cse", "--print-between-passes").out
-    assert "// -----// IR after tma //----- //" in cli("opt", path, "-p", "tma", "--print-ir-after-all").err
-    assert " ms  tma\n" in cli("opt", path, "-p", "tma", "--time-passes").err
+    assert "// -----// IR after tma{staging=2} //----- //" in cli("opt", path, "-p", "tma", "--print-ir-after-all").err
+    assert " ms  tma{staging=2}\n" in cli("opt", path, "-p", "tma", "--time-passes").err
     finished = cli("opt", path, "-o", tmp_path / "out.tile")
     assert (finished.code, finished.out) == (0, "")
     assert (tmp_path / "out.tile").read_text().startswith("builtin.module {")
