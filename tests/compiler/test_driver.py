@@ -46,7 +46,7 @@ def _targets(module: ModuleOp) -> list[object]:
 def test_stages_run_when_they_are_read(gemm: ModuleOp) -> None:
     log = _Log()
     compiled = compile_module(gemm, pipeline=_PIPELINE, emit="tile", observer=log)
-    passes = ["tma", "pipeline{stages=2}", "persistent{group=8}"]
+    passes = ["tma{staging=2}", "pipeline{stages=2}", "persistent{group=8}"]
     assert log.steps == passes
     assert compiled.abi.name == "gemm"
     assert log.steps == [*passes, "lower"]
@@ -59,7 +59,7 @@ def test_stages_run_when_they_are_read(gemm: ModuleOp) -> None:
 def test_emit_says_how_far_to_go(gemm: ModuleOp) -> None:
     log = _Log()
     compile_module(gemm, pipeline="tma", observer=log)
-    assert log.steps == ["tma", "lower", "llvm", "ptx"]
+    assert log.steps == ["tma{staging=2}", "lower", "llvm", "ptx"]
 
 
 def test_a_synchronous_kernel_is_lowered_with_thread_copies(gemm: ModuleOp) -> None:
