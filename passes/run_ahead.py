@@ -5,8 +5,8 @@
       prologue; loop; epilogue          ->          loop; prologue of the next tile; epilogue
 
 A tile's epilogue keeps the tensor core waiting; the loads of the next tile need not wait with it. Legal because the loop's
-last wait says that no MMA reads the ring any more, so that its slots are free before the epilogue begins, and because the
-prologue touches nothing but the ring and its full barriers: the stage that it starts from is where the loop ended.
+last wait says that no MMA reads the ring any more, because nothing behind that wait uses the ring or its full barriers, and
+because the prologue touches nothing else: the stage that it starts from is where the loop ended.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def run_ahead(tiles: scf.WhileOp) -> scf.WhileOp:
     prologue = _prologue(body, schedule)
     drained = _last_wait(body)
     if prologue is None or drained is None or not _comes_before(prologue.loop, drained):
+        return tiles
+    if _touched_behind(drained, prologue.loop):
         return tiles
     stage_end = end.operands[prologue.place]
     if not (isinstance(stage_end, OpResult) and _reaches(stage_end.op, drained)):
@@ -150,6 +152,24 @@ def _last_wait(body: Block) -> Operation | None:
     """The last operation of the tile's block that waits for a barrier: behind it the ring is free."""
     waiting = [op for op in body.ops if any(isinstance(inner, TryWaitOp) for inner in op.walk())]
     return waiting[-1] if waiting else None
+
+
+def _touched_behind(drained: Operation, loop: scf.ForOp) -> bool:
+    """Whether the rest of the tile uses what the prologue fills or signals: then the ring is not free yet."""
+    filled: set[SSAValue] = set()
+    for op in loop.body.walk():
+        if isinstance(op, SlotOp):
+            filled.add(op.ring)
+        elif isinstance(op, CopyAsyncOp) and op.barrier is not None:
+            filled.add(op.barrier)
+    rest = drained.next_op
+    while rest is not None:
+        for op in rest.walk():
+            for value in op.operands:
+                if value in filled or (isinstance(value.owner, SlotOp) and value.owner.ring in filled):
+                    return True
+        rest = rest.next_op
+    return False
 
 
 def _comes_before(one: Operation, other: Operation) -> bool:

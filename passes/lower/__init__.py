@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +104,8 @@ class _Kernel:
             op.parent_op(), tile.KernelOp | tile.GridOp
         ):
             fail(op, "storage is set up once for a CTA", hint="move it in front of the loops and conditions")
-        if self.k.in_single_thread and isinstance(op, _COLLECTIVE):
+        collective = isinstance(op, _COLLECTIVE) or (isinstance(op, tile.CopyAsyncOp) and op.dispatch == "tmem")
+        if self.k.in_single_thread and collective:
             fail(op, f"{op.name} belongs to all threads of its role", hint="move it out of tile.single_thread")
 
     def _table(self) -> dict[type[Operation], Callable[[Any], None]]:
@@ -114,8 +115,8 @@ class _Kernel:
             arith.CmpiOp: lambda op: control.lower_compare(k, op),
             arith.SelectOp: lambda op: control.lower_select(k, op),
             arith.CeilDivUIOp: lambda op: control.lower_ceil_divide(k, op),
-            arith.IndexCastOp: lambda op: control.lower_cast(k, op),
-            arith.ExtUIOp: lambda op: control.lower_cast(k, op),
+            arith.IndexCastOp: lambda op: control.lower_index_cast(k, op),
+            arith.ExtUIOp: lambda op: control.lower_extend(k, op),
             scf.ForOp: flow.for_,
             scf.IfOp: flow.if_,
             scf.WhileOp: flow.while_,
@@ -211,10 +212,26 @@ def _check_freed(kernel: tile.KernelOp, acc: SSAValue) -> None:
         fail(acc, "this accumulator is never given back", hint="end with tile.free")
     if len(frees) > 1:
         fail(frees[1], "this accumulator is given back twice")
-    if frees[0].parent is not acc.owner.parent:
-        fail(
-            frees[0], "this accumulator is given back on some paths only", hint="move tile.free behind all that uses it"
-        )
+    (free,) = frees
+    block = acc.owner.parent
+    if free.parent is not block or block is None:
+        fail(free, "this accumulator is given back on some paths only", hint="move tile.free behind all that uses it")
+    for use in _users(acc):
+        around = use
+        while around.parent is not block:
+            parent = around.parent_op()
+            assert parent is not None
+            around = parent
+        if block.get_operation_index(around) > block.get_operation_index(free):
+            fail(use, "this accumulator has been given back", hint="move tile.free behind all that uses it")
+
+
+def _users(acc: SSAValue) -> Iterator[Operation]:
+    """Operations that use an accumulator or a part of it."""
+    for use in acc.uses:
+        yield use.operation
+        if isinstance(use.operation, tile.SliceOp):
+            yield from _users(use.operation.res)
 
 
 def _hint(op: Operation) -> str:

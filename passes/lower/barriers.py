@@ -58,11 +58,12 @@ def lower_arrive(k: KernelLowering, op: ArriveOp) -> None:
     """One arrival of the role: its threads meet first, so that the arrival speaks for all of them."""
     if not k.in_single_thread:
         k.barrier()
-    k.by_first_thread(lambda: _arrive(k, op))
+    k.by_first_thread(lambda: arrive(k, op.barrier, op.stage))
 
 
-def _arrive(k: KernelLowering, op: ArriveOp) -> None:
-    k.e.add(nvvm.MBarrierArriveOp(barrier_pointer(k, op.barrier, op.stage)))
+def arrive(k: KernelLowering, barrier: SSAValue, stage: SSAValue | None) -> None:
+    """One arrival of the executing thread."""
+    k.e.add(nvvm.MBarrierArriveOp(barrier_pointer(k, barrier, stage)))
 
 
 def spin(k: KernelLowering, barrier: SSAValue, stage: SSAValue | None, phase: SSAValue) -> None:

@@ -12,6 +12,7 @@ from tilec.backend.abi import GridRule
 from tilec.diagnostics import fail
 from tilec.dialects import nvvm
 from tilec.dialects.tile import DimOp, GridOp, RegType, ScheduleOp, SingleThreadOp
+from tilec.passes.divisibility import divisor
 from tilec.passes.lower.emit import Emitter
 from tilec.passes.lower.fragment import Fragment, word_type
 from tilec.passes.lower.kernel import KernelLowering, RegTile
@@ -37,7 +38,6 @@ _ARITHMETIC: dict[type[Operation], Callable[[Emitter, SSAValue, SSAValue], SSAVa
     arith.ShLIOp: Emitter.shifted_left,
     arith.ShRUIOp: Emitter.shifted_right,
     arith.MinUIOp: Emitter.minimum,
-    arith.MinSIOp: Emitter.minimum,
 }
 ARITHMETIC = tuple(_ARITHMETIC)
 
@@ -83,9 +83,31 @@ def lower_select(k: KernelLowering, op: arith.SelectOp) -> None:
     k.values[op.result] = k.e.select(k.scalar(op.cond), k.scalar(op.lhs), k.scalar(op.rhs))
 
 
-def lower_cast(k: KernelLowering, op: Operation) -> None:
+def lower_index_cast(k: KernelLowering, op: arith.IndexCastOp) -> None:
+    """Between index and i32 nothing changes; i1 counts as a signed bit."""
     check_scalars(op)
-    k.values[op.results[0]] = k.e.extended(k.scalar(op.operands[0]), i32)
+    value = k.scalar(op.input)
+    if op.result.type == i1:
+        k.values[op.result] = value if value.type == i1 else k.e.truncated(value, i1)
+    else:
+        k.values[op.result] = k.e.sign_extended(value)
+
+
+def lower_extend(k: KernelLowering, op: arith.ExtUIOp) -> None:
+    check_scalars(op)
+    k.values[op.result] = k.e.extended(k.scalar(op.input), i32)
+
+
+def _counts_up(op: scf.ForOp) -> bool:
+    """Whether the counter is never negative: then it may be compared unsigned, and its last step may pass 2^31."""
+
+    def natural(value: SSAValue) -> bool:
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+            return owner.value.value.data >= 0
+        return isinstance(owner, DimOp)
+
+    return natural(op.lb) and natural(op.ub)
 
 
 class Flow:
@@ -138,13 +160,16 @@ class Flow:
         carried = body.args[1:]
         head = e.new_block(i32, *self._types(carried))
         inside, after = e.new_block(), e.new_block()
+        if isinstance(op.step.owner, arith.ConstantOp) and divisor(op.step) == 0:
+            fail(op, "a loop whose step is 0 never ends")
         end, step = k.scalar(op.ub), k.scalar(op.step)
+        below = "ult" if _counts_up(op) else "slt"
         e.branch(head, k.scalar(op.lb), *self._flat(op.iter_args))
         e.at(head)
         k.values[body.args[0]] = head.args[0]
         self._bind(carried, head.args[1:])
         self._bind(op.res, head.args[1:])
-        e.branch_if(e.compare("ult", head.args[0], end), inside, after)
+        e.branch_if(e.compare(below, head.args[0], end), inside, after)
         e.at(inside)
         self.lower_block(body)
         yielded = self._flat(self._terminator(body).operands)
@@ -190,9 +215,9 @@ class Flow:
         k = self.k
 
         def body() -> None:
-            k.in_single_thread = True
+            outside, k.in_single_thread = k.in_single_thread, True
             self.lower_block(op.body.block)
-            k.in_single_thread = False
+            k.in_single_thread = outside
 
         k.by_first_thread(body)
 
@@ -242,10 +267,14 @@ def _tile_offsets(
     if len(steps) == 1:
         return [e.times(tile, steps[0])]
     rows, columns = counts
-    per_group = k.once(f"tiles a group {k.view(view).index} {steps} {group}", lambda: e.times(columns, group))
-    first = e.times(e.divided(tile, per_group), group)
+    name = f"{k.view(view).index} {steps} {group}"
+    group_rows = k.once(f"rows of a group {name}", lambda: e.minimum(rows, group))
+    per_group = k.once(f"tiles of a group {name}", lambda: e.times(columns, group_rows))
+    first = e.times(e.divided(tile, per_group), group_rows)
     inside = e.modulo(tile, per_group)
-    height = e.minimum(e.minus(rows, first), group)
+    left = e.minus(rows, first)
+    # Past the last tile nothing is left; its place is computed all the same, and must not be divided by 0.
+    height = e.minimum(e.select(e.compare("eq", left, 0), 1, left), group_rows)
     m = e.plus(first, e.modulo(inside, height))
     n = e.divided(inside, height)
     return [e.times(m, steps[0]), e.times(n, steps[1])]

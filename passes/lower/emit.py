@@ -193,6 +193,10 @@ class Emitter:
         """Zero-extended."""
         return value if value.type == type else self.add(llvm.ZExtOp(value, type)).results[0]
 
+    def sign_extended(self, value: SSAValue) -> SSAValue:
+        """To i32."""
+        return value if value.type == i32 else self.add(llvm.SExtOp(value, i32)).results[0]
+
     def truncated(self, value: SSAValue, type: Attribute) -> SSAValue:
         return self.add(llvm.TruncOp(value, type)).results[0]
 

@@ -42,6 +42,10 @@ from tilec.passes.storage import StoragePlan
 
 SMEM_SYMBOL = "tilec_smem"
 
+_PARAMETER_BYTES = 4096
+"""Of one launch, for every PTX version and driver (PTX ISA 5.1.6.2)."""
+_TENSOR_MAP_BYTES, _SCALAR_BYTES = 128, 8
+
 
 @dataclass(frozen=True)
 class SmemTile:
@@ -250,6 +254,9 @@ class KernelLowering:
     def finish(self) -> llvm.FuncOp:
         """Close the kernel and give it its parameters and its ABI."""
         self.e.add(llvm.ReturnOp())
+        size = sum(_TENSOR_MAP_BYTES if isinstance(p, TensorMapParam) else _SCALAR_BYTES for p in self._params)
+        if size > _PARAMETER_BYTES:
+            fail(self.kernel, f"the kernel's parameters take {size} bytes, a launch passes {_PARAMETER_BYTES} at most")
         self.e.block, self.e.location = self.entry, self.kernel.location
         maps = [value for param, value in self._params.items() if isinstance(param, TensorMapParam)]
         if maps:

@@ -8,9 +8,11 @@ from xdsl.ir import SSAValue
 
 from tilec.dialects import nvvm
 from tilec.dialects.tile import AccType, AllocOp, CommitOp, CopyAsyncOp, FreeOp, MmaOp, TryWaitOp
+from tilec.passes.lower.barriers import arrive
 from tilec.passes.lower.fragment import WgmmaFragment
 from tilec.passes.lower.kernel import Acc, KernelLowering, RegTile
 from tilec.passes.lower.tensor_core import TensorCore, accumulate_flag, advanced, descriptor, operands
+from tilec.passes.storage import is_commit_only
 
 _BLOCK = 64
 """Rows of one wgmma."""
@@ -102,17 +104,25 @@ class Wgmma(TensorCore[WgmmaFragment]):
         self._through_asm(k, acc.root, text, inputs, constraints)
 
     def commit(self, k: KernelLowering, op: CommitOp) -> None:
-        del op
+        """A group; where others arrive on the barrier too, the role waits here and arrives for all its MMAs."""
         k.e.add(nvvm.WgmmaGroupSyncAlignedOp())
+        if not is_commit_only(op.barrier):
+            self._drain(k)
+            k.by_first_thread(lambda: arrive(k, op.barrier, op.stage))
+
+    def _drain(self, k: KernelLowering) -> None:
+        """All MMAs are complete, for all threads of the role."""
+        for root in self.slots:
+            self._through_asm(k, root, "wgmma.wait_group.sync.aligned 0;", [], [])
+        k.barrier()
 
     def wait(self, k: KernelLowering, op: TryWaitOp) -> None:
         if op.outstanding:
             # The accumulators stay in flight: nothing may touch them here.
             k.e.add(nvvm.WgmmaWaitGroupSyncOp(op.outstanding))
+            k.barrier()
         else:
-            for root in self.slots:
-                self._through_asm(k, root, "wgmma.wait_group.sync.aligned 0;", [], [])
-        k.barrier()
+            self._drain(k)
 
     def load(self, k: KernelLowering, op: CopyAsyncOp) -> None:
         assert op.res is not None
