@@ -31,6 +31,7 @@ from xdsl.traits import SymbolTable
 from tilec.backend.target import TARGETS, Target
 from tilec.diagnostics import TilecError, location_of
 from tilec.dialects import nvvm
+from tilec.dialects.tile.names import RULE, is_identifier
 
 ALL = frozenset(TARGETS)
 HOPPER = frozenset({"sm_90a"})
@@ -424,7 +425,14 @@ def _address_of(op: llvm.AddressOfOp, _target: str) -> str | None:
     return None if spell(op.result.type) == f"p{found.addr_space.value.data}" else "not the address space of the global"
 
 
+def _name(op: llvm.FuncOp | llvm.GlobalOp) -> str | None:
+    """LLVM ends the process on some names, and ptxas refuses others."""
+    return None if is_identifier(op.sym_name.data) else f"its name is none that PTX reads: {RULE}"
+
+
 def _global(op: llvm.GlobalOp, target: str) -> str | None:
+    if (problem := _name(op)) is not None:
+        return problem
     if op.addr_space.value.data not in (1, 3, 4):
         return "a global lies in address space 1, 3 or 4"
     if op.addr_space.value.data == 3 and op.value is not None:
@@ -433,6 +441,8 @@ def _global(op: llvm.GlobalOp, target: str) -> str | None:
 
 
 def _function(op: llvm.FuncOp, target: str) -> str | None:
+    if (problem := _name(op)) is not None:
+        return problem
     if "nvvm.kernel" not in op.attributes or not op.body.blocks:
         return "only kernels (nvvm.kernel) with a body can be compiled"
     if not isinstance(op.function_type.output, llvm.LLVMVoidType) or op.function_type.is_variadic:

@@ -36,6 +36,7 @@ from tilec.dialects.tile import (
     SingleThreadOp,
     WaitGroupOp,
 )
+from tilec.dialects.tile.structure import MAX_GROUP
 from tilec.passes.builder import LocatedBuilder, Scalars
 from tilec.passes.protocol_state import State, find_state
 from tilec.passes.run_ahead import run_ahead
@@ -55,8 +56,8 @@ class Persistent(ModulePass):
     group: int = 8
 
     def __post_init__(self) -> None:
-        if self.group < 1:
-            raise ValueError(f"persistent(group = {self.group}): a group has at least 1 row of tiles.")
+        if not 1 <= self.group <= MAX_GROUP:
+            raise ValueError(f"persistent(group = {self.group}): a group has 1 to {MAX_GROUP} rows of tiles.")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in op.walk():
@@ -73,8 +74,6 @@ def _grid_of(kernel: KernelOp) -> GridOp:
             fail(op, "this kernel is persistent already: it has a tile scheduler", hint="run `persistent` once")
     if not grids:
         fail(kernel, "there is no grid whose tiles a CTA could go through", hint="write the kernel with a tile.grid")
-    if len(grids) > 1:
-        fail(grids[1], "a second grid in one kernel", hint="give each grid a kernel of its own")
     return grids[0]
 
 

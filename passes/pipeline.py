@@ -24,6 +24,9 @@ from tilec.passes.setup import scalars_of
 from tilec.passes.storage import plan, target_of
 from tilec.passes.synchronous import is_synchronous
 
+MAX_STAGES = 1 << 11
+"""A slot of a ring takes 128 bytes or more: no chip's shared memory holds so many."""
+
 
 @dataclass(frozen=True)
 class Pipeline(ModulePass):
@@ -39,8 +42,8 @@ class Pipeline(ModulePass):
     lag: int | None = None
 
     def __post_init__(self) -> None:
-        if self.stages < 1:
-            raise ValueError(f"pipeline(stages = {self.stages}): a ring has at least 1 stage.")
+        if not 1 <= self.stages <= MAX_STAGES:
+            raise ValueError(f"pipeline(stages = {self.stages}): a ring has 1 to {MAX_STAGES} stages.")
         if self.lag is not None and not 0 <= self.lag < self.stages:
             raise ValueError(
                 f"pipeline(stages = {self.stages}, lag = {self.lag}): lag is at least 0 and less than stages, since the "

@@ -29,6 +29,7 @@ from tilec.dialects.tile import (
     SmemType,
     TryWaitOp,
 )
+from tilec.dialects.tile.sync import MAX_OUTSTANDING
 from tilec.passes.builder import LocatedBuilder, Scalars, constant
 from tilec.passes.carry import drop_unused, with_carried, yield_more
 from tilec.passes.pipeline_schedule import Schedule
@@ -75,7 +76,7 @@ class _Expansion:
             b = LocatedBuilder.after(plan.last_mma)
             b.add(CommitOp(self._done, stage))
             free, free_phase = self._predecessor(b, stage, phase, self._lag)
-            b.add(TryWaitOp(self._done, free, free_phase, outstanding=self._lag))
+            b.add(TryWaitOp(self._done, free, free_phase, outstanding=min(self._lag, MAX_OUTSTANDING)))
             self._refill(b.of(issue), loop.ub, free, None)
             b = LocatedBuilder.before(end)
         else:
@@ -89,7 +90,7 @@ class _Expansion:
         for back in range(self._lag, 0, -1):
             assert self._done is not None
             last, last_phase = self._predecessor(after, loop.res[-2], loop.res[-1], back)
-            after.add(TryWaitOp(self._done, last, last_phase, outstanding=back - 1))
+            after.add(TryWaitOp(self._done, last, last_phase, outstanding=min(back - 1, MAX_OUTSTANDING)))
         self._erase_serial_form(loop, slots)
         inner = loop
         for around in outer:

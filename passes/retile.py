@@ -35,6 +35,7 @@ from tilec.dialects.tile import (
     SmemType,
 )
 from tilec.dialects.tile.assembly import ints
+from tilec.dialects.tile.types import MAX_TILE_EXTENT
 from tilec.passes.storage import target_of
 from tilec.passes.synchronous import body_of
 
@@ -55,8 +56,10 @@ class Retile(ModulePass):
 
     def __post_init__(self) -> None:
         for name, size in (("m", self.m), ("n", self.n), ("k", self.k)):
-            if size < 1:
-                raise ValueError(f"retile({name} = {size}): a tile has at least 1 element in each dimension.")
+            if not 1 <= size <= MAX_TILE_EXTENT:
+                raise ValueError(
+                    f"retile({name} = {size}): a tile has 1 to {MAX_TILE_EXTENT} elements in each dimension."
+                )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in op.walk():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, i1, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, StringAttr, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -44,7 +44,11 @@ from tilec.dialects.tile.assembly import (
     parse_value,
     print_ints,
 )
-from tilec.dialects.tile.types import ViewType
+from tilec.dialects.tile.names import RULE, is_kernel_name
+from tilec.dialects.tile.types import MAX_TILE_EXTENT, ViewType
+
+MAX_GROUP = 1 << 16
+"""Rows of tiles in a group of the scheduler, at most."""
 
 
 @irdl_op_definition
@@ -78,6 +82,13 @@ class KernelOp(IRDLOperation):
         return tuple(types)
 
     def verify_(self) -> None:
+        above = self.parent_op()
+        while isinstance(above, ModuleOp):
+            above = above.parent_op()
+        if above is not None:
+            raise VerifyException(f"a kernel inside of {above.name}: kernels stand in a module")
+        if not is_kernel_name(self.sym_name.data):
+            raise VerifyException(f"a kernel's name is one that PTX reads, and not tilec_smem: {RULE}")
         for argument in self.body.block.args:
             if not isinstance(argument.type, ViewType):
                 raise VerifyException(f"kernel arguments are views (!tile.view<...>), not {argument.type}")
@@ -108,8 +119,8 @@ def _verify_over(view: SSAValue, steps: Sequence[int]) -> None:
     assert isinstance(view.type, ViewType)
     if len(steps) != view.type.rank:
         raise VerifyException(f"{len(steps)} steps over a view of rank {view.type.rank}: give one for each dimension")
-    if any(s < 1 for s in steps):
-        raise VerifyException(f"steps {tuple(steps)} must be positive")
+    if any(not 1 <= s <= MAX_TILE_EXTENT for s in steps):
+        raise VerifyException(f"steps {tuple(steps)} must be 1 to {MAX_TILE_EXTENT}, as extents of tiles are")
 
 
 @irdl_op_definition
@@ -140,6 +151,11 @@ class GridOp(TileOp):
         args = self.body.block.args
         if len(args) != len(self.step) or any(not isinstance(a.type, IndexType) for a in args):
             raise VerifyException(f"a grid over {len(self.step)} dimensions has as many index variables")
+        before = self.prev_op
+        while before is not None:
+            if isinstance(before, GridOp):
+                raise VerifyException("a second grid, but a kernel has one grid: give each a kernel of its own")
+            before = before.prev_op
 
     @classmethod
     def parse_syntax(cls, parser: Parser) -> GridOp:
@@ -224,8 +240,8 @@ class ForOp(TileOp):
         assert isinstance(self.view.type, ViewType)
         if not 0 <= self.dimension < self.view.type.rank:
             raise VerifyException(f"dim {self.dimension} of a view of rank {self.view.type.rank}")
-        if self.step < 1:
-            raise VerifyException(f"step {self.step} must be positive")
+        if not 1 <= self.step <= MAX_TILE_EXTENT:
+            raise VerifyException(f"step {self.step} must be 1 to {MAX_TILE_EXTENT}, as extents of tiles are")
         args = self.body.block.args
         if not args or not isinstance(args[0].type, IndexType):
             raise VerifyException("the body's first argument is the loop variable (index)")
@@ -387,8 +403,8 @@ class ScheduleOp(TileOp):
         _verify_over(self.view, self.step)
         if len(self.offsets) != len(self.step):
             raise VerifyException(f"a schedule over {len(self.step)} dimensions has as many offsets")
-        if self.group < 1:
-            raise VerifyException(f"group {self.group} must be positive")
+        if not 1 <= self.group <= MAX_GROUP:
+            raise VerifyException(f"a group has 1 to {MAX_GROUP} rows of tiles, not {self.group}")
 
     @classmethod
     def parse_syntax(cls, parser: Parser) -> ScheduleOp:

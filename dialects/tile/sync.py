@@ -26,6 +26,10 @@ from tilec.dialects.tile.types import MbarrierType
 MAX_ARRIVALS = (1 << 20) - 1
 MAX_TX_BYTES = (1 << 20) - 1
 """Limits of one mbarrier phase (PTX ISA 9.7.13.15.1)."""
+MAX_OUTSTANDING = 7
+"""Groups of MMAs that a wait can leave running (wgmma.wait_group, PTX ISA 9.7.15.7.3)."""
+MAX_PENDING = 63
+"""Groups of TMA stores that a wait can leave pending: what the hardware's counter counts to."""
 
 
 def _parse_int(parser: Parser) -> int:
@@ -172,8 +176,8 @@ class TryWaitOp(TileOp):
 
     def verify_(self) -> None:
         verify_stage(self.barrier, self.stage)
-        if self.outstanding < 0:
-            raise VerifyException(f"outstanding {self.outstanding} must not be negative")
+        if not 0 <= self.outstanding <= MAX_OUTSTANDING:
+            raise VerifyException(f"outstanding {self.outstanding}: 0 to {MAX_OUTSTANDING} commits can stay in flight")
 
     @classmethod
     def parse_syntax(cls, parser: Parser) -> TryWaitOp:
@@ -288,8 +292,8 @@ class WaitGroupOp(TileOp):
         return self.read_attr is not None
 
     def verify_(self) -> None:
-        if self.pending < 0:
-            raise VerifyException(f"{self.pending} pending groups must not be negative")
+        if not 0 <= self.pending <= MAX_PENDING:
+            raise VerifyException(f"{self.pending} pending groups: a wait leaves 0 to {MAX_PENDING} of them")
 
     @classmethod
     def parse_syntax(cls, parser: Parser) -> WaitGroupOp:

@@ -20,6 +20,10 @@ _EXTENT = re.compile(r"[0-9]{1,18}")
 _SYMBOL = re.compile(r"[A-Za-wyz_][A-Za-wyz0-9_]*")
 MAX_EXTENT = (1 << 31) - 1
 """Coordinates and extents are 32-bit integers (cp.async.bulk.tensor)."""
+MAX_TILE_EXTENT = 1 << 16
+"""Elements of a tile in one dimension, and steps from one to the next."""
+MAX_STAGES = 1 << 16
+"""Of a ring or an mbarrier array: more than any shared memory holds."""
 ALIGNMENTS = (16, 8, 4, 2)
 """Bytes that may divide base address and every pitch of a view."""
 
@@ -84,8 +88,8 @@ def _verify_element(element: Attribute) -> None:
 def _verify_shape(what: str, shape: tuple[int, ...], element: Attribute) -> None:
     _verify_rank(what, len(shape))
     _verify_element(element)
-    if any(d < 1 or d > 1 << 16 for d in shape):
-        raise VerifyException(f"{what} has shape {'x'.join(map(str, shape))}: extents must be 1 to 65536")
+    if any(not 1 <= d <= MAX_TILE_EXTENT for d in shape):
+        raise VerifyException(f"{what} has shape {'x'.join(map(str, shape))}: extents must be 1 to {MAX_TILE_EXTENT}")
 
 
 class _Shaped(ParametrizedAttribute, TypeAttribute):
@@ -275,6 +279,11 @@ class SmemType(_Shaped):
             return
         if self.swizzle not in SWIZZLES:
             raise VerifyException(f"swizzle = {self.swizzle}: expected 128, 64, 32, or 16 for none")
+        if len(self.shape) == 1 and self.swizzle != 16:
+            raise VerifyException(
+                f"swizzle = {self.swizzle} in a tile of rank 1: a row has no neighbouring rows to swizzle with, use "
+                "swizzle = 16"
+            )
         fast = self.shape[self.order[0]]
         if fast * self.dtype.bytes % self.swizzle:
             raise VerifyException(
@@ -376,8 +385,8 @@ class RingType(ParametrizedAttribute, TypeAttribute):
         return self.depth_attr.data
 
     def verify(self) -> None:
-        if self.depth < 1:
-            raise VerifyException(f"a ring has at least one slot, not {self.depth}")
+        if not 1 <= self.depth <= MAX_STAGES:
+            raise VerifyException(f"a ring has 1 to {MAX_STAGES} slots, not {self.depth}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -412,8 +421,8 @@ class MbarrierType(ParametrizedAttribute, TypeAttribute):
         return self.depth_attr.data
 
     def verify(self) -> None:
-        if self.depth < 1:
-            raise VerifyException(f"an mbarrier array has at least one barrier, not {self.depth}")
+        if not 1 <= self.depth <= MAX_STAGES:
+            raise VerifyException(f"an mbarrier array has 1 to {MAX_STAGES} barriers, not {self.depth}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

@@ -587,6 +587,28 @@ def test_modules_that_are_refused(message: str) -> None:
         to_llvm(parse(MODULES_REFUSED[message]), HOPPER)
 
 
+NOT_NAMES = ["a b", "ü日本", "%tid", "", "a\\00b", "a.b", "1a", "_", "$a", "WARP_SZ", "x" * 256]
+
+
+@pytest.mark.parametrize("name", NOT_NAMES, ids=lambda name: ascii(name)[:12])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'llvm.func @"{}"() attributes {{nvvm.kernel}} {{ llvm.return }}',
+        'llvm.mlir.global external @"{}"() {{addr_space = 3 : i32}} : !llvm.array<0 x i8>',
+    ],
+    ids=["function", "global"],
+)
+def test_names_that_ptx_does_not_read(name: str, text: str) -> None:
+    with pytest.raises(CodegenError, match="its name is none that PTX reads: letters, digits"):
+        to_llvm(parse(text.format(name)), HOPPER)
+
+
+@pytest.mark.parametrize("name", ["f", "__", "_1", "a$b", "x" * 255, "add", "tid"], ids=lambda name: name[:12])
+def test_names_that_ptx_reads(name: str) -> None:
+    assert f".entry {name}(" in compile_(parse(f'llvm.func @"{name}"() attributes {{nvvm.kernel}} {{ llvm.return }}'))
+
+
 def test_errors_are_diagnostics_with_a_place() -> None:
     module = kernel("%r = llvm.intr.sin(%x) : (f32) -> f32")
     for op in module.walk():

@@ -393,7 +393,11 @@ def test_one_kernel_is_chosen() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("tile.grid (%i) over %D step (4) {\n}\ntile.grid (%j) over %D step (4) {\n}", "a kernel has one tile.grid"),
+        (
+            "%c = arith.constant 0 : index\n%v, %i = tile.schedule %c over %D step (4) group 1\n"
+            "tile.grid (%j) over %D step (4) {\n}",
+            "a kernel has one tile.grid",
+        ),
         ("%x = builtin.unrealized_conversion_cast %D : !tile.view<Nxf32> to i32", "cannot be executed here"),
         ("%c = arith.constant 0 : index\nscf.for %i = %c to %c step %c {\n}", "the loop's step is 0"),
     ],

@@ -25,6 +25,7 @@ elements = st.sampled_from([d.type for d in DTYPES.values()])
 mma_elements = st.sampled_from([d.type for d in DTYPES.values() if d.mma_operand])
 extents = st.integers(1, 64).map(lambda n: n * 8)
 symbols = st.from_regex(r"[A-Za-wyz_][A-Za-wyz0-9_]{0,4}", fullmatch=True)
+kernel_names = st.from_regex(r"[A-Za-z][A-Za-z0-9_$]{0,7}", fullmatch=True)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 """Any text that UTF-8 can write."""
 
@@ -46,7 +47,8 @@ def smem_types(draw: st.DrawFn) -> SmemType:
     shape = draw(st.lists(extents, min_size=1, max_size=2))
     element, order = draw(elements), draw(orders(len(shape)))
     row = shape[order[0]] * tile.dtype_of(element).bytes
-    swizzle = draw(st.sampled_from([0, *(w for w in SWIZZLES if row % w == 0)]))
+    widths = SWIZZLES if len(shape) == 2 else (16,)
+    swizzle = draw(st.sampled_from([0, *(w for w in widths if row % w == 0)]))
     return SmemType.of(shape, element, order=order, swizzle=swizzle)
 
 
@@ -68,7 +70,7 @@ discardable = st.dictionaries(
 @st.composite
 def modules(draw: st.DrawFn) -> ModuleOp:
     """A module of kernels at L0 and L1, mixed at will: legal text, not necessarily a sensible program."""
-    names = draw(st.lists(texts.filter(bool), min_size=1, max_size=2, unique=True))
+    names = draw(st.lists(kernel_names, min_size=1, max_size=2, unique=True))
     return ModuleOp([_kernel(draw, name) for name in names])
 
 
