@@ -126,7 +126,7 @@ class _Conversion:
         self._setup = Setup(body, source)
         self._rewritten = rewritten_views(body)
         problems = {op: self._tma_problem(op) for op in body.walk() if isinstance(op, CopyOp) and _between_smem(op)}
-        self._flight = InFlight(body, source, self._setup, problems, _async_tiles(body, problems))
+        self._flight = InFlight(body, source, self._setup, problems, _async_tiles(body, problems), self._rewritten)
         self._stores = Stores(dispatch, self._setup, self._flight, problems, self._rewritten, staging_slots)
 
     def _tma_problem(self, op: CopyOp) -> str | None:

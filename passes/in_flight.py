@@ -4,7 +4,8 @@
   of the group's tiles.
 * MMAs run until something needs their result, or the shared tiles that they read: then one commit, one wait.
 * What threads read or write in shared memory is followed by `tile.cta_sync` before anyone else touches the tile, with a
-  proxy fence before it where the TMA engine or the tensor core is on the other side.
+  proxy fence before it where the TMA engine or the tensor core is on the other side. So is what they store to a view, where
+  the kernel may store to the same place again.
 
 At the end of each block nothing is in flight, so that a loop's next iteration and a persistent kernel's next tile find all
 storage free.
@@ -12,7 +13,7 @@ storage free.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i1
@@ -72,6 +73,8 @@ class Frame:
     """Shared tiles and accumulators that threads have touched since they last met."""
     stored: set[SSAValue] = field(default_factory=_tiles)
     """Shared tiles that TMA stores have read since, as one thread knows."""
+    view_writes: set[SSAValue] = field(default_factory=_tiles)
+    """Views to which threads have stored since they last met, and which may be stored to again."""
     apart: bool = False
     """Threads have waited for a load since they last met: one may be a round behind the others."""
     fence_before_mma: bool = True
@@ -81,7 +84,7 @@ class Frame:
     @property
     def unmet(self) -> set[SSAValue]:
         """What must not be touched again before the threads have met."""
-        return self.reads | self.writes | self.acc_reads | self.stored
+        return self.reads | self.writes | self.acc_reads | self.stored | self.view_writes
 
 
 class InFlight:
@@ -94,11 +97,14 @@ class InFlight:
         setup: Setup,
         problems: Mapping[CopyOp, str | None],
         async_tiles: set[SSAValue],
+        rewritten: Set[SSAValue],
     ):
         self._setup = setup
         self._problems = problems
         """By load of a shared tile, why TMA does not do it."""
         self._async_tiles = async_tiles
+        self._rewritten = rewritten
+        """Views to which the kernel may store twice in one place: all stores to these are by threads."""
         self.frames = [Frame(body, source)]
 
     @property
@@ -261,6 +267,15 @@ class InFlight:
         self.issue(b)
         self._land(b, (view,))
 
+    def view_write(self, b: LocatedBuilder, view: SSAValue) -> None:
+        """Order a store by threads to a view after those before it, and note it: other threads may write the same
+        elements."""
+        if view not in self._rewritten:
+            return
+        if view in self.frame.view_writes:
+            self.sync(b)
+        self.frame.view_writes.add(view)
+
     # Threads meet
 
     def sync(self, b: LocatedBuilder, *, proxy: bool = False) -> None:
@@ -277,6 +292,7 @@ class InFlight:
         self.frame.writes.clear()
         self.frame.acc_reads.clear()
         self.frame.stored.clear()
+        self.frame.view_writes.clear()
         self.frame.apart = False
         self.frame.fence_before_mma = True
 

@@ -1,7 +1,7 @@
 """Which views a CTA may write to twice in one place. Stores by TMA complete in any order; those by threads keep the program's.
 
-Two stores keep apart if each loop around them moves both by at least what they write, and in one dimension they lie beside
-each other. Tiles of the grid are apart by the meaning of `tile.grid`: they may be executed in any order.
+Two stores keep apart if each loop around them moves both, in one and the same dimension, by at least what they write, and in
+one dimension they lie beside each other. Tiles of the grid are apart by the meaning of `tile.grid`: they may be executed in any order.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ def rewritten_views(body: Block) -> set[SSAValue]:
 
 def _repeats(store: CopyOp) -> bool:
     """Whether two iterations of the loops around a store may write to the same place."""
-    return any(not _keeps_to_its_step(store, loop) for loop in _loops_around(store))
+    return any(not _step_dimensions(store, loop) for loop in _loops_around(store))
 
 
 def _overlap(one: CopyOp, other: CopyOp) -> bool:
-    """Whether two stores, neither of which repeats, may write to the same place."""
-    if _loops_around(one) != _loops_around(other):
+    """Whether two stores, neither of which repeats, may write to the same place, in one iteration or in two."""
+    loops = _loops_around(one)
+    if loops != _loops_around(other):
+        return True
+    if any(not _step_dimensions(one, loop) & _step_dimensions(other, loop) for loop in loops):
         return True
     for (base, start, size), (other_base, other_start, other_size) in zip(_place(one), _place(other), strict=True):
         if base is other_base and (start + size <= other_start or other_start + other_size <= start):
@@ -52,9 +55,13 @@ def _loops_around(store: CopyOp) -> list[ForOp]:
     return found
 
 
-def _keeps_to_its_step(store: CopyOp, loop: ForOp) -> bool:
-    """Whether the store of each iteration lies in that iteration's step of some dimension."""
-    return any(base is loop.variable and 0 <= start <= loop.step - size for base, start, size in _place(store))
+def _step_dimensions(store: CopyOp, loop: ForOp) -> set[int]:
+    """The dimensions in which the store of each iteration lies in that iteration's step."""
+    return {
+        dimension
+        for dimension, (base, start, size) in enumerate(_place(store))
+        if base is loop.variable and 0 <= start <= loop.step - size
+    }
 
 
 def _place(store: CopyOp) -> list[tuple[SSAValue | None, int, int]]:

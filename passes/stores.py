@@ -141,8 +141,11 @@ class Stores:
 
     def _store_tile(self, b: LocatedBuilder, op: CopyOp) -> None:
         """A shared tile goes out from where it lies; the store has read it before anything else happens."""
-        self.flight.tile_read(b, op.source, by_threads=self.problems[op] is not None)
-        if self.problems[op] is None:
+        by_tma = self.problems[op] is None
+        if not by_tma:
+            self.flight.view_write(b, op.dest)
+        self.flight.tile_read(b, op.source, by_threads=not by_tma)
+        if by_tma:
             self.has_bulk_groups = True
             one = b.single_thread()
             one.add(CopyAsyncOp(op.source, op.dest, op.indices, "tma"))
@@ -190,6 +193,7 @@ class Stores:
             one.add(CopyAsyncOp(slot, view, indices, "tma"))
             one.add(CommitGroupOp())
         else:
+            self.flight.view_write(b, view)
             b.add(CopyAsyncOp(slot, view, indices, "threads"))
 
 

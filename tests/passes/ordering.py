@@ -121,6 +121,9 @@ class Trace:
     """TMA stores whose writes need not be done, oldest first."""
     loads: list[tuple[int, Region]] = field(default_factory=list[tuple[int, "Region"]])
     """TMA loads in flight, by their barrier."""
+    thread_loads: list[tuple[int, Region]] = field(default_factory=list[tuple[int, "Region"]])
+    thread_stores: list[tuple[int, Region]] = field(default_factory=list[tuple[int, "Region"]])
+    """Parts of views that threads have read and written since they last met, and when."""
     commits: set[int] = field(default_factory=set[int])
     last_init: int = NEVER
     rounds: dict[int, int] = field(default_factory=dict[int, int])
@@ -143,6 +146,8 @@ class Trace:
         match op:
             case CtaSyncOp():
                 self.syncs.append(self.now)
+                self.thread_loads.clear()
+                self.thread_stores.clear()
             case FenceOp():
                 fences = {"proxy_async": self.proxy_fences, "before_thread_sync": self.before_fences}
                 fences.get(op.kind, self.after_fences).append(self.now)
@@ -224,6 +229,18 @@ class Trace:
         met = max([NEVER, *self.syncs[-1:], *self.rounds.values()])
         self.need(op, "a synchronisation", met, self.after_fences)
 
+    def thread_view(self, op: CopyAsyncOp, region: Region) -> None:
+        """What threads have done to a view, other threads and the TMA engine come after."""
+        for since, written in self.thread_stores:
+            if overlaps(region, written):
+                self.need(op, "a store by threads to the same place", since, self.syncs)
+        if not op.is_load:
+            for since, read in self.thread_loads:
+                if overlaps(region, read):
+                    self.need(op, "a load by threads from the same place", since, self.syncs)
+        if op.dispatch == "threads":
+            (self.thread_loads if op.is_load else self.thread_stores).append((self.now, region))
+
     def copy(self, cta: Cta, op: CopyAsyncOp) -> None:
         if op.dispatch == "tmem":
             memory = cta.get(op.source, Accumulator).memory
@@ -242,6 +259,7 @@ class Trace:
         if not op.is_load:
             assert not any(overlaps(region, store.region) for store in self.stores), f"{op} overtakes an earlier store"
             assert not any(overlaps(region, load) for _, load in self.loads), f"{op} overtakes a load"
+        self.thread_view(op, region)
         if op.dispatch == "tma" and op.is_load:
             assert op.barrier is not None
             self.loads.append((id(cta.barrier(op, op.barrier, op.stage)), region))

@@ -15,6 +15,7 @@ from tile_programs import (
     GEMMS,
     INNER_ACCUMULATOR,
     NO_GRID,
+    OVERWRITTEN,
     PROGRAMS,
     ROW_SUMS,
     RUNNING_SUM,
@@ -165,6 +166,7 @@ def test_retile(m: int, n: int, k: int, last: str) -> None:
         (ROW_SUMS, "tma(0),pipeline(2),persistent"),
         (COPY_LOOP, "tma(0),pipeline(2),persistent"),
         (RUNNING_SUM, "tma(0),persistent"),
+        (OVERWRITTEN, "threads,persistent"),
     ],
     ids=lambda value: value.name if isinstance(value, Program) else None,
 )

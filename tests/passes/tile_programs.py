@@ -623,6 +623,60 @@ tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<
   }
 }""",
 )
+OVERWRITTEN = Program(
+    "one-tile-over-another",
+    """
+tile.kernel @f(%A: !tile.view<MxNxf16>, %B: !tile.view<MxNxf16>, %D: !tile.view<MxNxf16>) {
+  tile.grid (%m, %n) over %D step (64, 64) {
+    %x = tile.alloc : !tile.smem<64x64xf16>
+    %y = tile.alloc : !tile.smem<64x32xf16>
+    tile.copy %A[%m, %n] to %x
+    tile.copy %B[%m, %n] to %y
+    tile.copy %x to %D[%m, %n]
+    tile.copy %y to %D[%m, %n]
+  }
+}""",
+)
+OVERWRITTEN_RESULT = Program(
+    "one-tile-over-a-result",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %C: !tile.view<MxNxf16>, %D: !tile.view<MxNxf16>) {
+  tile.grid (%m, %n) over %D step (64, 32) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<32x16xf16>
+    %c = tile.alloc : !tile.smem<64x16xf16>
+    %acc = tile.alloc : !tile.acc<64x32xf32>
+    tile.copy %C[%m, %n] to %c
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %B[%n, %k] to %b
+      tile.mma %acc, %a, %b
+    }
+    tile.copy %acc to %D[%m, %n]
+    tile.copy %c to %D[%m, %n]
+  }
+}""",
+)
+OVERWRITTEN_IN_LOOP = Program(
+    "tiles-over-each-other-in-a-loop",
+    """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %C: !tile.view<MxNxf16>, %D: !tile.view<MxNxf16>) {
+  tile.grid (%m, %n) over %D step (64, 64) {
+    %a = tile.alloc : !tile.smem<64x16xf16>
+    %b = tile.alloc : !tile.smem<64x32xf16>
+    %c = tile.alloc : !tile.smem<64x64xf16>
+    tile.copy %C[%m, %n] to %c
+    tile.copy %c to %D[%m, %n]
+    tile.for %k over %A dim 1 step 16 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %A[%m, %k] to %b
+      tile.copy %b to %D[%m, %n]
+      tile.copy %a to %D[%m, %n]
+    }
+    tile.copy %a to %D[%m, %n]
+  }
+}""",
+)
 
 PROGRAMS = [
     *GEMMS,
@@ -654,4 +708,7 @@ PROGRAMS = [
     LAST_TILE_READ_OUTSIDE,
     UPDATE,
     TWO_HALVES,
+    OVERWRITTEN,
+    OVERWRITTEN_RESULT,
+    OVERWRITTEN_IN_LOOP,
 ]
