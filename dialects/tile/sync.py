@@ -29,7 +29,7 @@ MAX_TX_BYTES = (1 << 20) - 1
 MAX_OUTSTANDING = 7
 """Groups of MMAs that a wait can leave running (wgmma.wait_group, PTX ISA 9.7.15.7.3)."""
 MAX_PENDING = 63
-"""Groups of TMA stores that a wait can leave pending: what the hardware's counter counts to."""
+"""Groups of TMA stores that a wait may leave pending: twice the chunks of the widest accumulator."""
 
 
 def _parse_int(parser: Parser) -> int:
