@@ -7,8 +7,9 @@ and the PTX header read it. Nothing here knows the driver.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Any, cast
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 
 @dataclass(frozen=True)
@@ -127,20 +128,73 @@ class KernelABI:
 
     @staticmethod
     def from_json(text: str) -> KernelABI:
-        """The inverse of `to_json`. Raises KeyError or TypeError for text that is not one."""
-        raw = cast("dict[str, Any]", json.loads(text))
-        fields: dict[str, Any] = {
-            **raw,
-            "views": tuple(ViewFacts(**_fields(v)) for v in raw["views"]),
-            "outputs": tuple(raw["outputs"]),
-            "params": tuple(_PARAMS[p["kind"]](**_fields(p)) for p in raw["params"]),
-            "grid": None if raw["grid"] is None else GridRule(**_fields(raw["grid"])),
-            "smem": tuple(SmemBlock(**b) for b in raw["smem"]),
-            "barriers": tuple(Barrier(**b) for b in raw["barriers"]),
-        }
-        return KernelABI(**fields)
+        """The inverse of `to_json`. Raises ValueError, which says what is wrong, for text that is not one."""
+        try:
+            raw = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+        abi = cast(KernelABI, _decode(KernelABI, raw, "it"))
+        rank = {i: len(view.dims) for i, view in enumerate(abi.views)}
+        of_grid = () if abi.grid is None else (abi.grid.view,)
+        for view in (*abi.outputs, *(p.view for p in abi.params), *of_grid):
+            if view not in rank:
+                raise ValueError(f"view {view} of {len(rank)}")
+        for param in abi.params:
+            if isinstance(param, ExtentParam | PitchParam) and not 0 <= param.dim < rank[param.view]:
+                raise ValueError(f"dimension {param.dim} of a view of rank {rank[param.view]}")
+        if abi.grid is not None and len(abi.grid.step) != rank[abi.grid.view]:
+            raise ValueError(f"{len(abi.grid.step)} steps over a view of rank {rank[abi.grid.view]}")
+        return abi
 
 
-def _fields(raw: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no tuples: lists become tuples again."""
-    return {key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for key, value in raw.items()}
+_NAMES: dict[type[Any], str] = {
+    int: "an integer",
+    str: "a string",
+    bool: "true or false",
+    NoneType: "null",
+    list: "a list",
+    dict: "an object",
+    float: "a number",
+}
+
+
+def _decode(hint: Any, raw: Any, where: str) -> Any:
+    """The value of a type that JSON is the text of; `where` names it in the message of a ValueError."""
+    if hint == Param:
+        kind: object = cast("dict[str, Any]", raw).get("kind") if isinstance(raw, dict) else None
+        if not isinstance(kind, str) or kind not in _PARAMS:
+            raise ValueError(f"{where} is of no known kind: {', '.join(_PARAMS)}")
+        return _decode(_PARAMS[kind], raw, where)
+    if get_origin(hint) is UnionType:
+        parts = get_args(hint)
+        # Of the classes in one union, none but a scalar stands beside null and other scalars.
+        part = next((p for p in parts if type(raw) is p), next((p for p in parts if is_dataclass(p)), None))
+        if part is None:
+            raise ValueError(f"{where} is {_NAMES[type(raw)]}, not {' or '.join(_NAMES[p] for p in parts)}")
+        return _decode(part, raw, where)
+    if get_origin(hint) is tuple:
+        if not isinstance(raw, list):
+            raise ValueError(f"{where} is {_NAMES[type(raw)]}, not a list")
+        element = get_args(hint)[0]
+        return tuple(_decode(element, one, f"{where}[{i}]") for i, one in enumerate(cast("list[Any]", raw)))
+    if is_dataclass(hint):
+        return _decode_object(cast("type[Any]", hint), raw, where)
+    if type(raw) is not hint:  # the exact class: to Python, true is an integer
+        raise ValueError(f"{where} is {_NAMES[type(raw)]}, not {_NAMES[hint]}")
+    return raw
+
+
+def _decode_object(cls: type[Any], raw: Any, where: str) -> Any:
+    if not isinstance(raw, dict):
+        raise ValueError(f"{where} is {_NAMES[type(raw)]}, not an object")
+    given = cast("dict[str, Any]", raw)
+    known = {field.name: field for field in fields(cls)}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{where} has an unknown field '{name}'")
+    for name, field in known.items():
+        if name not in given and field.default is MISSING:
+            raise ValueError(f"{where} has no field '{name}'")
+    hints = get_type_hints(cls)
+    prefix = "" if where == "it" else f"{where}."
+    return cls(**{name: _decode(hints[name], value, f"{prefix}{name}") for name, value in given.items()})

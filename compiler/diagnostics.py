@@ -51,7 +51,8 @@ class Diagnostic:
         """The text shown: ``file:line:col: error: message``, the source line, a caret, the hint and the notes."""
         where = "" if self.location is None else f"{self.location}: "
         lines = [f"{where}{self.severity}: {self.message}"]
-        if self.location is not None and (text := _source_line(self.location)) is not None:
+        # An empty line shows nothing, and a caret under it points at nothing.
+        if self.location is not None and (text := _source_line(self.location) or "").strip():
             # Of a very long line, the part around the caret.
             left = max(0, self.location.column - _WIDTH // 2)
             text = text[left : left + _WIDTH]
@@ -163,6 +164,12 @@ def remark(at: Operation | SSAValue, message: str, hint: str | None = None) -> N
 def warn(at: Operation | SSAValue, message: str, hint: str | None = None) -> None:
     """Tell the user about something that compiles but is probably not meant."""
     report(Diagnostic("warning", message, location_of(at), hint))
+
+
+def kind_of(value: object) -> str:
+    """What a value of the wrong class is, for a message."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def one_line(message: object) -> str:

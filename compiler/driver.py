@@ -20,7 +20,17 @@ from xdsl.utils.exceptions import DiagnosticException
 from tilec.backend.abi import KernelABI
 from tilec.backend.target import DEFAULT_TARGET, TARGETS, Target
 from tilec.context import make_context
-from tilec.diagnostics import InternalError, PassError, TilecError, did_you_mean, fail, location_of, one_line
+from tilec.diagnostics import (
+    InternalError,
+    PassError,
+    SourceLocation,
+    TilecError,
+    did_you_mean,
+    fail,
+    kind_of,
+    location_of,
+    one_line,
+)
 from tilec.dialects.tile import KernelOp
 from tilec.passes import PASSES
 from tilec.passes.synchronous import is_synchronous
@@ -47,6 +57,8 @@ class Observer:
 
 def find_target(name: str) -> Target:
     """The row of the target table."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TilecError(f"a target is a name, not {kind_of(name)}", hint=f"known: {', '.join(TARGETS)}")
     if name not in TARGETS:
         raise TilecError(f"unknown target '{name}'", hint=did_you_mean(name, TARGETS))
     return TARGETS[name]
@@ -56,7 +68,7 @@ def find_kernel(module: ModuleOp) -> KernelOp:
     """The one kernel of a module."""
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     if not kernels:
-        raise _no_kernel(module)
+        raise no_kernel(module)
     if len(kernels) > 1:
         raise _second_kernel(kernels[1])
     return kernels[0]
@@ -92,12 +104,20 @@ def run_pass(
 ) -> None:
     """Run one pass, and check what it leaves."""
     start = perf_counter()
+    place = _place(module)
+    if _is_of_tiles(one) and not any(isinstance(op, KernelOp) for op in module.walk()):
+        lowered = bool(_entries(module))
+        raise PassError(
+            f"pass {print_pass(one)} works on tile kernels, and there is none {'left' if lowered else 'in this module'}",
+            place,
+            "lower leaves none: it comes last" if lowered else "write a tile.kernel",
+        )
     try:
         one.apply(context, module)
     except TilecError:
         raise
-    except DiagnosticException as error:  # a pass of xDSL's, which knows no locations
-        raise PassError(f"pass {print_pass(one)}: {one_line(error)}") from error
+    except DiagnosticException as error:  # xDSL's, which know no locations
+        raise PassError(f"pass {print_pass(one)}: {one_line(error)}", place) from error
     seconds = perf_counter() - start
     inherit_locations(module)  # xDSL's passes make operations without one
     if check:
@@ -109,6 +129,22 @@ def run_pass(
             raise InternalError(message, fault.location) from error
     if observer is not None:
         observer.pass_done(one, module, seconds)
+
+
+def _entries(module: ModuleOp) -> list[Operation]:
+    """The functions of a lowered module that are launched."""
+    return [op for op in module.walk() if "tile.abi" in op.attributes]
+
+
+def _place(module: ModuleOp) -> SourceLocation | None:
+    """Where the kernel of a module stands, in whatever form; else the module."""
+    kernels = (op for op in module.walk() if isinstance(op, KernelOp) or "tile.abi" in op.attributes)
+    return location_of(next(kernels, module))
+
+
+def _is_of_tiles(one: ModulePass) -> bool:
+    """Whether a pass is one of tilec's own, which work on tile kernels only."""
+    return type(one).__module__.startswith("tilec.passes.")
 
 
 class Compiled:
@@ -142,9 +178,9 @@ class Compiled:
     @cached_property
     def _entry(self) -> Operation:
         """The one function of the lowered module that is launched."""
-        entries = [op for op in self.nvvm.walk() if "tile.abi" in op.attributes]
+        entries = _entries(self.nvvm)
         if not entries:
-            raise _no_kernel(self.tile)
+            raise no_kernel(self.tile)
         if len(entries) > 1:
             raise _second_kernel(entries[1])
         return entries[0]
@@ -152,9 +188,17 @@ class Compiled:
     @cached_property
     def abi(self) -> KernelABI:
         """What a launch of the kernel needs to know; a module that becomes PTX has exactly one kernel."""
-        abi = self._entry.attributes["tile.abi"]
-        assert isinstance(abi, StringAttr)
-        return KernelABI.from_json(abi.data)
+        attribute = self._entry.attributes["tile.abi"]
+        hint = "it is what lower writes: lower the kernel again"
+        if not isinstance(attribute, StringAttr):
+            fail(self._entry, f"tile.abi is a string, not {attribute}", hint)
+        try:
+            abi = KernelABI.from_json(attribute.data)
+        except ValueError as error:
+            fail(self._entry, f"tile.abi is not what a launch needs to know: {one_line(error)}", hint)
+        if abi.target not in TARGETS:
+            fail(self._entry, f"unknown target '{abi.target}' in tile.abi", did_you_mean(abi.target, TARGETS))
+        return abi
 
     @property
     def target(self) -> Target:
@@ -210,7 +254,12 @@ class Compiled:
         return result
 
 
-def _no_kernel(module: ModuleOp) -> TilecError:
+def no_kernel(module: ModuleOp) -> TilecError:
+    """The error that says so, with what is there in place of one."""
+    entries = _entries(module)
+    if entries:
+        message = "there is no tile kernel in this module: it is lowered already"
+        return TilecError(message, location_of(entries[0]), hint="give the program as it was before lower")
     return TilecError("there is no kernel in this module", location_of(module), hint="write a tile.kernel")
 
 

@@ -33,9 +33,9 @@ from tilec.backend.runtime.driver import Driver, cuda_driver
 from tilec.backend.runtime.launch import Loaded, ParameterBlock, Plan, count_ctas, load, parameter_values, target_of
 from tilec.backend.runtime.tensor_map import MapCache, MapFields, fix_small_tensor
 from tilec.backend.target import DEFAULT_TARGET
-from tilec.diagnostics import TilecError, fail, location_of
-from tilec.dialects.tile import CopyAsyncOp, KernelOp, ViewType
-from tilec.driver import Compiled, compile_module, find_target
+from tilec.diagnostics import TilecError, kind_of
+from tilec.dialects.tile import CopyAsyncOp, ViewType
+from tilec.driver import Compiled, compile_module, find_kernel, find_target
 from tilec.source import parse_file, parse_text
 from tilec.spec import parse_pipeline
 
@@ -58,8 +58,13 @@ def compile(
             module = source
         case str() if "\n" in source or "{" in source:
             module = parse_text(source)
-        case _:
+        case str() | Path():
             module = parse_file(source)
+        case _:  # pyright: ignore[reportUnnecessaryComparison]
+            raise TilecError(
+                f"a program is a path, the text of a file or a module, not {kind_of(source)}",
+                hint='for example tilec.compile("gemm.tile")',
+            )
     return Kernel(module, pipeline=pipeline, target=target, driver=driver)
 
 
@@ -87,13 +92,15 @@ class Kernel:
     def __init__(
         self, module: ModuleOp, *, pipeline: str = "", target: str | None = None, driver: Driver | None = None
     ) -> None:
+        if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TilecError(f"a kernel is made of a module, not {kind_of(module)}", hint="tilec.compile reads files")
         self.module = module
         """The program as given."""
         self._passes = parse_pipeline(pipeline)
-        kernel = _only_kernel(module)
+        kernel = find_kernel(module)
         self.name = kernel.sym_name.data
         written = kernel.attributes.get("target")
-        self._target: str | None = target or getattr(written, "data", None)
+        self._target: str | None = getattr(written, "data", None) if target is None else target
         if self._target is not None:
             find_target(self._target)
         self._views = kernel.views
@@ -119,6 +126,8 @@ class Kernel:
         Raises TilecError for tensors that the kernel cannot take, or when the driver refuses the launch.
         """
         driver = self._driver
+        if max_ctas is not None and not hasattr(max_ctas, "__index__"):
+            raise TilecError(f"max_ctas is an integer, not {kind_of(max_ctas)}")
         if len(tensors) != len(self._names):
             raise TilecError(
                 f"kernel {self.name} takes {len(self._names)} tensors ({', '.join(self._names)}), not {len(tensors)}"
@@ -137,6 +146,8 @@ class Kernel:
 
         `target` is only needed where neither the kernel nor a GPU says it.
         """
+        if target is not None:
+            find_target(target)
         if not tensors:
             return self._variant(target or self._target or DEFAULT_TARGET, tuple(_declared(v) for v in self._views))
         driver = self._driver
@@ -233,15 +244,6 @@ class Kernel:
         return tuple(placements)
 
 
-def _only_kernel(module: ModuleOp) -> KernelOp:
-    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-    if not kernels:
-        raise TilecError("there is no kernel in this module", location_of(module), hint="write a tile.kernel")
-    if len(kernels) > 1:
-        fail(kernels[1], "a second kernel in one module", hint="a module becomes one PTX entry: split the file")
-    return kernels[0]
-
-
 def _machine_code(compiled: Compiled) -> bytes | None:
     """What ptxas makes of the kernel, or None where only the driver can assemble it."""
     if find_ptxas() is None or probe_ptxas().ptx_version < compiled.target.ptx_version:
@@ -256,7 +258,7 @@ def _declared(view: ViewType) -> Facts:
 def _specialised(module: ModuleOp, facts: Sequence[Facts]) -> ModuleOp:
     """A copy of `module` whose kernel is for arguments of these classes."""
     module = module.clone()
-    block = _only_kernel(module).body.block
+    block = find_kernel(module).body.block
     for argument, fact in zip(tuple(block.args), facts, strict=True):
         assert isinstance(argument.type, ViewType)
         wanted = argument.type.with_facts(order=fact.order, align=fact.align, tail=fact.tail)

@@ -131,6 +131,8 @@ class TileParser(Parser):
         self._name = name
         self._line_starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
         self._operation_positions: list[Position] = []
+        self._placeholders: dict[SSAValue, SSAValue] = {}
+        """What was defined for the values that stood for a name until then."""
         self._parser_state = ParserState(_Lexer(Input(text, name)))
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
@@ -143,6 +145,11 @@ class TileParser(Parser):
 
     def parse_operation(self) -> Operation:
         operation = super().parse_operation()
+        # A name that an operation uses and its own regions define: xDSL puts the value in place of the name before there is
+        # an operation that uses it.
+        for i, operand in enumerate(operation.operands):
+            if operand in self._placeholders:
+                operation.operands[i] = self._placeholders[operand]
         position = self._operation_positions.pop()
         if isinstance(operation.location, UnknownLoc):
             operation.location = self._attribute_at(position)
@@ -172,7 +179,9 @@ class TileParser(Parser):
         return super()._parse_block()
 
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+        placeholders = self.forward_ssa_references.get(name, {})
         super()._register_ssa_definition(name, values, span)
+        self._placeholders.update((placeholder, values[i]) for i, placeholder in placeholders.items())
         for value in values:
             if isinstance(value, BlockArgument) and isinstance(value.location, UnknownLoc):
                 value.location = self._attribute_at(span.start)

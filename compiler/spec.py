@@ -23,7 +23,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType, ParameterType
 from xdsl.utils.hints import isa, type_repr
 
-from tilec.diagnostics import SourceLocation, TilecError, did_you_mean, one_line, register_source
+from tilec.diagnostics import SourceLocation, TilecError, did_you_mean, kind_of, one_line, register_source
 from tilec.passes import PASSES
 
 _FILE = "<pipeline>"
@@ -62,6 +62,8 @@ class _Option:
 
 def parse_pipeline(text: str, passes: Mapping[str, Callable[[], type[ModulePass]]] = PASSES) -> tuple[ModulePass, ...]:
     """The passes that a pipeline text names; what is wrong with the text is a `TilecError` that points into it."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TilecError(f"a pipeline is a text, not {kind_of(text)}", hint="for example 'tma,pipeline(2),persistent'")
     return tuple(_Parser(text, passes).pipeline())
 
 

@@ -9,9 +9,34 @@ import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import Any, NoReturn, cast
 
-from tilec.diagnostics import SourceLocation, TilecError, register_source
+from tilec.diagnostics import SourceLocation, TilecError, one_line, register_source
+from tilec.frontend.tile import DType
+
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Read:
+    """A value from around a function that its meaning depends on: of a free name, or of an attribute of module `owner`."""
+
+    owner: ModuleType | None
+    name: str
+    value: object
+
+
+def _same(a: object, b: object) -> bool:
+    """Whether two values mean the same in a kernel: True is not 1, and what is no constant is itself only."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, tuple):
+        left, right = cast("tuple[object, ...]", a), cast("tuple[object, ...]", b)
+        return len(left) == len(right) and all(map(_same, left, right))
+    return isinstance(a, int | str | DType) and a == b
 
 
 @dataclass(frozen=True)
@@ -43,8 +68,17 @@ class Function:
         register_source(file, "".join(linecache.getlines(file)))
         # An indented definition parses, at its true columns, as the body of an `if` one line above.
         indented = block[0][:1].isspace()
-        tree = ast.parse("".join(["if True:\n", *block] if indented else block))
-        statement = tree.body[0]
+        try:
+            tree = ast.parse("".join(["if True:\n", *block] if indented else block))
+        except (SyntaxError, ValueError) as error:  # part of an expression, or a file that is another one by now
+            if code.co_name != "<lambda>":
+                raise TilecError(
+                    f"the source of function {name} cannot be read: {one_line(error)}",
+                    SourceLocation(file, first, 1),
+                    hint="has the file changed since it was imported?",
+                ) from error
+            tree = ast.Module([], [])
+        statement = tree.body[0] if tree.body else None
         if indented and isinstance(statement, ast.If):
             statement = statement.body[0]
         if not isinstance(statement, ast.FunctionDef):
@@ -89,10 +123,19 @@ class Function:
             return False
         return True
 
-    def integers(self) -> tuple[tuple[str, int], ...]:
-        """The integers among the free names: what a compiled variant depends on besides its arguments."""
-        code = self.callable.__code__
-        scope: dict[str, object] = self.callable.__globals__
-        found = [(n, scope[n]) for n in code.co_names if n in scope]
-        found += [(n, cell.cell_contents) for n, cell in self._closure.items()]
-        return tuple((n, v) for n, v in found if isinstance(v, int))
+    def still(self, read: Read) -> bool:
+        """Whether what was read would be read again."""
+        try:
+            now = self.lookup(read.name) if read.owner is None else getattr(read.owner, read.name, _MISSING)
+        except KeyError:
+            return False
+        return _same(now, read.value)
+
+    def default(self, parameter: str) -> object:
+        """The default of a parameter that has one: evaluated when the function was defined, as everywhere in Python."""
+        arguments = self.tree.args
+        positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+        if parameter not in positional:
+            return cast("dict[str, object]", self.callable.__kwdefaults__)[parameter]
+        defaults = cast("tuple[object, ...]", self.callable.__defaults__)
+        return defaults[positional.index(parameter) - len(positional)]

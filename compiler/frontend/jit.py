@@ -9,11 +9,11 @@ import contextlib
 import functools
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from tilec.diagnostics import TilecError, did_you_mean
+from tilec.diagnostics import TilecError, did_you_mean, kind_of
 
 if TYPE_CHECKING:
     from tilec.backend.runtime.driver import Driver
@@ -71,7 +71,8 @@ class JitFunction:
         self._target = target
         self._driver = driver
         self._lock = threading.Lock()
-        self._programs: dict[tuple[object, ...], _Program] = {}
+        self._programs: dict[tuple[object, ...], tuple[_Program, ...]] = {}
+        """By types and compile-time integers; several where values around the function have changed in between."""
 
     def __call__(
         self, *inputs: Any, out: Any = None, stream: object = None, max_ctas: int | None = None, **constants: int
@@ -84,10 +85,15 @@ class JitFunction:
 
         Raises TilecError for what the kernel cannot take, and, at the Python line, for what is wrong in the function.
         """
+        for name, given in zip(self._parameters[0], inputs, strict=False):
+            if getattr(given, "shape", None) is None:
+                raise _no_tensor(name, given)
         program = self._program(inputs, constants)
         lowered = program.lowered
         if inputs and all(_is_numpy(a) for a in inputs):
             outputs = self._outputs(lowered, inputs, out, lambda shape, dtype: _numpy_empty(shape, dtype, inputs))
+            for output, array in zip(lowered.outputs, outputs, strict=True):
+                _check_numpy_output(output.name, array)
             _run_reference(lowered, [*inputs, *outputs])
         else:
             outputs = self._outputs(
@@ -124,15 +130,19 @@ class JitFunction:
             raise TilecError(f"{name} takes {len(views)} tensors ({', '.join(views)}), not {len(inputs)}")
         dtypes = tuple(_dtype(n, a) for n, a in zip(views, inputs, strict=True))
         values = self._constants(name, defaults, constants)
-        # The integers around the function are part of it: a changed one gives another kernel.
-        key = (dtypes, values, self._function.integers())
-        program = self._programs.get(key)
+        program = self._find((dtypes, values))
         if program is None:
             with self._lock:
-                if key not in self._programs:
-                    self._programs[key] = self._compile(dtypes, dict(values))
-                program = self._programs[key]
+                program = self._find((dtypes, values))
+                if program is None:
+                    program = self._compile(dtypes, dict(values))
+                    self._programs[dtypes, values] = (program, *self._programs.get((dtypes, values), ()))
         return program
+
+    def _find(self, key: tuple[object, ...]) -> _Program | None:
+        """The program made when all that is around the function, and that it reads, was what it is now."""
+        still = self._function.still
+        return next((p for p in self._programs.get(key, ()) if all(map(still, p.lowered.reads))), None)
 
     def _constants(
         self, name: str, defaults: Mapping[str, int | None], given: Mapping[str, int]
@@ -141,8 +151,8 @@ class JitFunction:
             if key not in defaults:
                 hint = did_you_mean(key, defaults) if defaults else f"annotate it: {key}: tilec.constexpr"
                 raise TilecError(f"{name} has no compile-time integer '{key}'", hint=hint)
-            if not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TilecError(f"{key} of {name} is an integer, not a {type(value).__name__}")
+            if not isinstance(value, int) or isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TilecError(f"{key} of {name} is an integer, not {kind_of(value)}")
         values = {**defaults, **given}
         missing = [key for key, value in values.items() if value is None]
         if missing:
@@ -206,13 +216,27 @@ def _dtype(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     dtype = getattr(value, "dtype", None)
-    if dtype is None:
-        raise TilecError(f"argument {name} is a {type(value).__name__}, not a tensor")
+    if dtype is None or not isinstance(dtype, Hashable):
+        raise _no_tensor(name, value)
     known = _dtype_names.get(dtype)
     if known is None:
         plain = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
         known = _dtype_names[dtype] = _NUMPY_DTYPES.get(plain, plain)
     return known
+
+
+def _no_tensor(name: str, value: Any) -> TilecError:
+    return TilecError(f"argument {name} is {kind_of(value)}, not a tensor")
+
+
+def _check_numpy_output(name: str, array: Any) -> None:
+    if not _is_numpy(array):
+        raise TilecError(
+            f"output {name} is {kind_of(array)}, but the inputs are NumPy arrays",
+            hint="pass out= a NumPy array, or a tuple of them for several outputs",
+        )
+    if not array.flags.writeable:
+        raise TilecError(f"output {name} is read-only; the kernel writes it")
 
 
 def _numpy_empty(shape: tuple[int, ...], dtype: str, inputs: Sequence[Any]) -> Any:

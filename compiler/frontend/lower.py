@@ -35,7 +35,7 @@ from tilec.dialects.tile import (
     YieldOp,
 )
 from tilec.frontend import tile
-from tilec.frontend.function import Function
+from tilec.frontend.function import Function, Read
 from tilec.verify import verify
 
 
@@ -52,13 +52,15 @@ class Output:
 class Lowered:
     """A module with one kernel, whose arguments are the inputs and then `outputs`.
 
-    `returned` are indices into `outputs`; None if the function returns nothing.
+    `returned` are indices into `outputs`; None if the function returns nothing. `reads`: what it took from around the
+    function; as long as all of them still hold, lowering it again gives the same.
     """
 
     module: ModuleOp
     outputs: tuple[Output, ...]
     returned: tuple[int, ...]
     returns_tuple: bool
+    reads: tuple[Read, ...]
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ class _Word:
 
 
 _Value: TypeAlias = "int | str | DType | _View | _Place | _Storage | _Offset | _Word | ModuleType | tuple[_Value, ...]"
-_Type = TypeVar("_Type", bound=Attribute)
+_Made = TypeVar("_Made", bound=Attribute | Operation)
+_MAX_BITS = 63
+_SHOWN = 80
 
 _SYMBOL = re.compile(r"[A-Za-wyz_][A-Za-wyz0-9_]*")
 """As in the text of a view's type, where x stands between extents."""
@@ -170,15 +174,20 @@ def parameters(function: Function) -> tuple[tuple[str, ...], dict[str, int | Non
                 'write its extents, as in `A: tile.View["M", "K"]`',
             )
         if _is_constexpr(parameter.annotation):
-            value = (
-                None if default is None else _Lowering(function, {}).integer(default, f"the default of {parameter.arg}")
-            )
-            constants[parameter.arg] = value
+            constants[parameter.arg] = None if default is None else _default(function, parameter.arg, default)
         elif default is not None:
             function.fail(default, f"parameter {parameter.arg} is a view: it has no default")
         else:
             views.append(parameter.arg)
     return tuple(views), constants
+
+
+def _default(function: Function, parameter: str, node: ast.expr) -> int:
+    value = function.default(parameter)
+    if not isinstance(value, int) or isinstance(value, bool):
+        kind = type(value).__name__
+        function.fail(node, f"the default of {parameter} is an integer known at compile time, not a {kind}")
+    return value
 
 
 def _is_constexpr(annotation: ast.expr) -> bool:
@@ -192,7 +201,10 @@ def lower(function: Function, dtypes: Sequence[str], constants: Mapping[str, int
 
     Raises TilecError at the Python line that is wrong.
     """
-    return _Lowering(function, constants).kernel(dtypes)
+    try:
+        return _Lowering(function, constants).kernel(dtypes)
+    except RecursionError as error:
+        raise TilecError("nested too deeply", function.location(function.tree)) from error
 
 
 class _Lowering:
@@ -207,6 +219,7 @@ class _Lowering:
         """Where operations are added."""
         self.outputs: list[Output] = []
         self.output_values: list[SSAValue] = []
+        self.reads: list[Read] = []
 
     def kernel(self, dtypes: Sequence[str]) -> Lowered:
         tree = self.function.tree
@@ -222,7 +235,7 @@ class _Lowering:
         module = ModuleOp([kernel])
         module.location = kernel.location
         verify(module)
-        return Lowered(module, tuple(self.outputs), returned, is_tuple)
+        return Lowered(module, tuple(self.outputs), returned, is_tuple, tuple(self.reads))
 
     def _view_type(self, parameter: ast.arg, dtype: str) -> ViewType:
         annotation = parameter.annotation
@@ -353,7 +366,7 @@ class _Lowering:
                 "give one of each for each dimension",
             )
         body = self._loop_body(statement, targets)
-        self._add(call, GridOp(view.value, sizes, Region(body)))
+        self._add(call, self._guard(call, lambda: GridOp(view.value, sizes, Region(body))))
 
     def _range(self, statement: ast.For, call: ast.Call, targets: Sequence[ast.Name]) -> None:
         view_node, dim_node, step_node = self._arguments(call, "view", "dim", "step")
@@ -365,7 +378,7 @@ class _Lowering:
         end = YieldOp()
         end.location = self._location(call)
         body.add_op(end)
-        self._add(call, ForOp(view.value, dim, step, Region(body)))
+        self._add(call, self._guard(call, lambda: ForOp(view.value, dim, step, Region(body))))
 
     def _loop_body(self, statement: ast.For, targets: Sequence[ast.Name]) -> Block:
         body = Block(arg_types=[IndexType()] * len(targets))
@@ -382,6 +395,21 @@ class _Lowering:
     # Expressions
 
     def expression(self, node: ast.expr) -> _Value:
+        value = self._evaluate(node)
+        self._check_size(node, value)
+        return value
+
+    def _check_size(self, node: ast.expr, value: _Value) -> None:
+        if isinstance(value, tuple):
+            for one in value:
+                self._check_size(node, one)
+        elif isinstance(value, int) and value.bit_length() > _MAX_BITS:
+            what = ast.unparse(node) if len(ast.unparse(node)) <= _SHOWN else "this integer"
+            self.function.fail(
+                node, f"`{what}` is out of range: an integer of a kernel has {_MAX_BITS} bits and a sign"
+            )
+
+    def _evaluate(self, node: ast.expr) -> _Value:
         match node:
             case ast.Constant(value=bool()):
                 pass
@@ -413,11 +441,13 @@ class _Lowering:
         if found is not None:
             return found
         try:
-            return self._constant(node, self.function.lookup(node.id))
+            value = self.function.lookup(node.id)
         except KeyError:
             known = self.scope.visible()
             hint = did_you_mean(node.id, known) if known else None
             self.function.fail(node, f"name '{node.id}' is not defined here", hint)
+        self.reads.append(Read(None, node.id, value))
+        return self._constant(node, value)
 
     def _constant(self, node: ast.expr, value: object) -> _Value:
         """A value from outside of the function."""
@@ -449,7 +479,9 @@ class _Lowering:
                     self.function.fail(
                         node, f"module {value.__name__} has no attribute '{node.attr}'", did_you_mean(node.attr, known)
                     )
-                return self._constant(node, getattr(value, node.attr))
+                found = getattr(value, node.attr)
+                self.reads.append(Read(value, node.attr, found))
+                return self._constant(node, found)
             case _:
                 self.function.fail(node, f"{_kind(value)} has no attribute '{node.attr}'")
 
@@ -608,11 +640,11 @@ class _Lowering:
         at = self.function.location(node)
         return FileLineColLoc(StringAttr(at.file), IntAttr(at.line), IntAttr(at.column))
 
-    def _guard(self, node: ast.AST, make: Callable[[], _Type]) -> _Type:
-        """A type that verifies itself when it is made."""
+    def _guard(self, node: ast.AST, make: Callable[[], _Made]) -> _Made:
+        """A type that verifies itself when it is made, or an operation whose attributes do."""
         try:
             return make()
-        except VerifyException as error:
+        except (VerifyException, ValueError) as error:  # ValueError: an integer that its attribute cannot hold
             raise TilecError(one_line(error), self.function.location(node)) from error
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from xdsl.context import Context
@@ -12,11 +14,11 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tilec.backend.ptxas import find_ptxas
-from tilec.diagnostics import InternalError, TilecError, resolve
+from tilec.diagnostics import InternalError, PassError, TilecError, resolve
 from tilec.dialects.tile import KernelOp
 from tilec.driver import Observer, compile_module, find_kernel, find_target
 from tilec.source import parse_file, parse_text
-from tilec.spec import print_pass
+from tilec.spec import parse_pipeline, print_pass
 
 _PIPELINE = "tma,pipeline(2),persistent"
 
@@ -160,6 +162,98 @@ def test_two_kernels(examples: Path) -> None:
             f"t.tile:{first}:1: error: a second kernel in one module\ntile.kernel @other"
         )
         assert str(caught.value).endswith("hint: give each kernel a file of its own")
+
+
+def test_a_pass_of_tiles_needs_a_tile_kernel(examples: Path) -> None:
+    path = examples / "gemm.tile"
+    text = path.read_text().splitlines()[1]
+    for pipeline, name in (
+        ("tma,lower,tma", "tma{staging=2}"),
+        ("tma,lower,cse,persistent", "persistent{group=8}"),
+        ("tma,lower,lower", "lower"),
+        ("tma,lower,target(sm_90a)", 'target{chip="sm_90a"}'),
+    ):
+        with pytest.raises(PassError) as caught:
+            compile_module(parse_file(path), pipeline=pipeline)
+        assert str(caught.value) == (
+            f"{path}:2:1: error: pass {name} works on tile kernels, and there is none left\n{text}\n^\n"
+            "hint: lower leaves none: it comes last"
+        )
+    compile_module(parse_file(path), pipeline="tma,lower,canonicalize,cse,dce")
+    with pytest.raises(PassError) as caught:
+        compile_module(parse_text("func.func private @f()", "t.tile"), pipeline="tma", emit="tile")
+    assert str(caught.value) == (
+        "t.tile:1:1: error: pass tma{staging=2} works on tile kernels, and there is none in this module\n"
+        "func.func private @f()\n^\nhint: write a tile.kernel"
+    )
+
+
+def test_a_lowered_module_has_no_tile_kernel(gemm: ModuleOp) -> None:
+    text = str(compile_module(gemm, pipeline="tma", emit="nvvm").nvvm)
+    module = parse_text(text, "t.mlir")
+    assert compile_module(module).ptx
+    with pytest.raises(TilecError) as caught:
+        find_kernel(module)
+    first, _, caret, hint = str(caught.value).split("\n")
+    assert first == "t.mlir:3:3: error: there is no tile kernel in this module: it is lowered already"
+    assert (caret, hint) == ("  ^", "hint: give the program as it was before lower")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ('"x"', "tile.abi is not what a launch needs to know: Expecting value: line 1 column 1 (char 0)"),
+        ('"{}"', "tile.abi is not what a launch needs to know: it has no field 'name'"),
+        ('"[]"', "tile.abi is not what a launch needs to know: it is a list, not an object"),
+        ("3 : i32", "tile.abi is a string, not 3 : i32"),
+        ("unit", "tile.abi is a string, not unit"),
+        ("sm_42", "unknown target 'sm_42' in tile.abi"),
+    ],
+)
+@pytest.mark.parametrize("emit", ["llvm", "ptx"])
+def test_a_lowered_file_that_was_edited(
+    emit: Literal["llvm", "ptx"], attribute: str, message: str, gemm: ModuleOp
+) -> None:
+    text = str(compile_module(gemm, pipeline="tma", emit="nvvm").nvvm)
+    found = re.search(r'tile\.abi = ("[^"]*")', text)
+    assert found is not None
+    new = found[1].replace("sm_100a", attribute) if attribute == "sm_42" else attribute
+    module = parse_text(text.replace(found[1], new), "t.mlir")
+    with pytest.raises(TilecError) as caught:
+        compile_module(module, emit=emit)
+    first, _, caret, hint = str(caught.value).split("\n")
+    assert first == f"t.mlir:3:3: error: {message}"
+    assert caret == "  ^"
+    assert hint == (
+        "hint: known: sm_90a, sm_100a"
+        if attribute == "sm_42"
+        else "hint: it is what lower writes: lower the kernel again"
+    )
+
+
+@dataclass(frozen=True)
+class _Refuses(ModulePass):
+    """Raises what xDSL's own checks do, which know no places."""
+
+    name = "refuses"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from xdsl.dialects.builtin import IntegerAttr, i32
+
+        IntegerAttr(1 << 32, i32)
+
+
+def test_what_xdsl_refuses_points_at_the_kernel(gemm: ModuleOp, examples: Path) -> None:
+    path = examples / "gemm.tile"
+    line = path.read_text().splitlines()[1]
+    for pipeline in ((_Refuses(),), (*parse_pipeline("tma,lower"), _Refuses())):
+        with pytest.raises(PassError) as caught:
+            compile_module(gemm, pipeline=pipeline, emit="tile")
+        first, *rest = str(caught.value).split("\n")
+        assert first.startswith(
+            f"{path}:2:1: error: pass refuses: Integer value 4294967296 is out of range for type i32"
+        )
+        assert rest == [line, "^"]
 
 
 @dataclass(frozen=True)

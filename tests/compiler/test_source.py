@@ -225,10 +225,47 @@ def test_a_missing_terminator() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "// only a comment\n"])
+@pytest.mark.parametrize("text", ["", "\n\n", "  \n", "// only a comment\n"])
 def test_nothing_there(text: str) -> None:
-    assert _error(text).endswith(f"{text.rstrip()}\n{' ' * len(text.rstrip())}^")
-    assert "error: there is no operation in this text" in _error(text)
+    line = text.rstrip()
+    message = f"t.tile:1:{len(line) + 1}: error: there is no operation in this text"
+    assert _error(text) == (f"{message}\n{line}\n{' ' * len(line)}^" if line else message)
+
+
+_OWN_REGION = {
+    "its body": ("scf.if %t {\n    %t = arith.constant true\n  }", 3, "t"),
+    "its variable": ("scf.for %k = %k to %n step %n {\n  }", 2, "k"),
+    "its argument": (
+        "%0 = scf.while (%p = %p) : (i32) -> (i32) {\n    scf.condition(%c) %p : i32\n  } do {\n"
+        "  ^a(%q: i32):\n    scf.yield %q : i32\n  }",
+        2,
+        "p",
+    ),
+    "below its body": ("scf.if %t {\n    scf.if %t {\n      %t = arith.constant true\n    }\n  }", 4, "t"),
+    "one of several results": (
+        "scf.if %t#1 {\n    %t:2 = scf.if %c -> (i1, i1) {\n      scf.yield %c, %c : i1, i1\n    } else {\n"
+        "      scf.yield %c, %c : i1, i1\n    }\n  }",
+        3,
+        "t",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "line", "name"), _OWN_REGION.values(), ids=_OWN_REGION)
+def test_a_name_that_an_operation_uses_and_defines_inside(text: str, line: int, name: str) -> None:
+    program = f"func.func @f(%n: index, %c: i1) {{\n  {text}\n  func.return\n}}"
+    lines = program.split("\n")
+    used = 3 + (text.index("= ") + 2 if text.startswith("%0") else 0)
+    shown = _error(program).split("\n")
+    assert shown[:3] == [
+        f"t.tile:2:{used}: error: %{name} is used before it is defined",
+        lines[1],
+        " " * (used - 1) + "^",
+    ]
+    place, note = shown[3].split(": note: ")
+    assert place.startswith(f"t.tile:{line}:")
+    assert note == "it is defined here"
+    assert shown[4] == lines[line - 1]
 
 
 def test_an_unterminated_string_takes_no_time() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 import runpy
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
+import around_kernels
 import kernels
 import numpy as np
 import pytest
@@ -66,6 +69,79 @@ def test_integers_around_the_function_are_part_of_it(monkeypatch: pytest.MonkeyP
     assert function.kernel("f16", "f16") is before
 
 
+def around(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
+    owner, _, attribute = name.rpartition(".")
+    monkeypatch.setattr(attrgetter(owner)(around_kernels) if owner else around_kernels, attribute, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("STEP", (128, 64), "step (128, 64)"),
+        ("NAMED", "bf16", "%D: !tile.view<MxKxbf16>"),
+        ("TYPE", tilec.tile.bf16, "!tile.smem<64x64xbf16>"),
+        ("config.ROWS", 32, "!tile.smem<32x64x"),
+        ("config", around_kernels.other_config, "!tile.smem<16x64x"),
+        ("config.nested.COLUMNS", 32, "x32xf16>"),
+        ("SYMBOL", "Q", "%A: !tile.view<QxKxf16>"),
+        ("copy", tilec.tile.mma, ""),
+    ],
+)
+def test_every_value_around_the_function_is_part_of_it(
+    name: str, value: object, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = around_kernels.reads_everything
+    before, ir = function.kernel("f16"), function.ir("f16")
+    assert text == "" or text not in ir
+    around(monkeypatch, name, value)
+    if text:
+        assert text in function.ir("f16")
+        assert function.kernel("f16") is not before
+        assert function.kernel("f16") is function.kernel("f16")
+    else:
+        with pytest.raises(TilecError, match=r"`copy` takes acc, a, b"):
+            function.kernel("f16")
+    monkeypatch.undo()
+    assert function.kernel("f16") is before
+
+
+def test_what_the_function_does_not_read_is_not_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = around_kernels.reads_everything.kernel("f16")
+    around(monkeypatch, "UNREAD", 8)
+    around(monkeypatch, "config.UNREAD", 8)
+    around(monkeypatch, "STEP", tuple([64, 64]))  # another object, the same value
+    assert around_kernels.reads_everything.kernel("f16") is before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("STEP", (True, 64), "`STEP` is a bool from outside of the kernel"),
+        ("STEP", None, "`STEP` is a NoneType from outside of the kernel"),
+        ("config.ROWS", 64.0, r"`config\.ROWS` is a float from outside of the kernel"),
+    ],
+)
+def test_a_value_that_has_become_unusable_is_seen(
+    name: str, value: object, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    around_kernels.reads_everything.ir("f16")
+    around(monkeypatch, name, value)
+    with pytest.raises(TilecError, match=message):
+        around_kernels.reads_everything.ir("f16")
+
+
+def test_a_name_that_is_gone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    around_kernels.reads_everything.ir("f16")
+    monkeypatch.delattr(around_kernels, "STEP")
+    with pytest.raises(TilecError, match="name 'STEP' is not defined here"):
+        around_kernels.reads_everything.ir("f16")
+
+
+def test_defaults_are_those_of_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    around(monkeypatch, "UNREAD", 64)
+    assert "!tile.smem<32x16xf16>" in around_kernels.has_defaults.ir("f16")
+
+
 def test_outputs_are_arguments_behind_the_inputs() -> None:
     text = kernels.two_outputs.ir("f16", "f16")
     assert (
@@ -104,7 +180,7 @@ def test_errors_without_a_line() -> None:
         function.ir("f16", "f16", BK="64")  # pyright: ignore[reportArgumentType]
     with pytest.raises(TilecError, match="unsupported element type f64"):
         kernels.gemm.ir("f64", "f64")
-    with pytest.raises(TilecError, match="argument A is a int, not a tensor"):
+    with pytest.raises(TilecError, match="argument A is an int, not a tensor"):
         kernels.gemm(3, 4)
     with pytest.raises(TilecError, match="unknown pass 'tmaa'"):
         kernels.bad_pipeline.kernel("f16", "f16")
@@ -116,6 +192,74 @@ def test_errors_without_a_line() -> None:
         tilec.jit(len).ir("f16")
     with pytest.raises(TilecError, match="is not defined with def"):
         tilec.jit(lambda: None).ir()
+    with pytest.raises(TilecError, match="BK of gemm is an integer, not a bool"):
+        function.ir("f16", "f16", BK=True)
+
+
+def test_lambdas_of_any_shape_are_refused() -> None:
+    first = inspect.getsourcelines(test_lambdas_of_any_shape_are_refused)[1]
+    functions = [
+        tilec.jit(lambda A: A),
+        dict(
+            f=tilec.jit(lambda A: A),
+        )["f"],
+    ]
+    for function in functions:
+        with pytest.raises(TilecError) as error:
+            function.ir("f16")
+        shown = str(error.value).split("\n")
+        assert re.fullmatch(rf"{re.escape(__file__)}:\d+:1: error: <lambda> is not defined with def", shown[0])
+        assert int(shown[0].split(":")[1]) > first
+        assert "lambda" in shown[1]
+        assert shown[2:] == ["^", "hint: decorate a function, not a lambda"]
+
+
+def test_a_file_that_has_changed_since(tmp_path: Path) -> None:
+    path = tmp_path / "changing.py"
+    path.write_text("def f(A):\n    return A\n")
+    scope = runpy.run_path(str(path))
+    path.write_text("def f(A)\n    return A\n")
+    with pytest.raises(TilecError) as error:
+        tilec.jit(scope["f"]).ir("f16")
+    assert str(error.value) == (
+        f"{path}:1:1: error: the source of function f cannot be read: expected ':' (<unknown>, line 1)\n"
+        "def f(A)\n^\nhint: has the file changed since it was imported?"
+    )
+
+
+def test_arguments_of_a_launch_that_are_no_tensors() -> None:
+    a = np.ones((64, 64), np.float16)
+
+    def refused(*inputs: object, **options: object) -> str:
+        with pytest.raises(TilecError) as error:
+            kernels.gemm(*inputs, **options)
+        return str(error.value)
+
+    hint = "\nhint: pass out= a NumPy array, or a tuple of them for several outputs"
+    assert refused(a, a, out=3) == f"error: output D is an int, but the inputs are NumPy arrays{hint}"
+    assert refused(a, a, out=[a]) == f"error: output D is a list, but the inputs are NumPy arrays{hint}"
+    assert refused(a, a, out=(None,)) == f"error: output D is None, but the inputs are NumPy arrays{hint}"
+    assert refused("f16", "f16") == "error: argument A is a str, not a tensor"
+    assert refused(a, "f16") == "error: argument B is a str, not a tensor"
+    assert refused(a, type("Odd", (), {"dtype": [], "shape": (1, 1)})()) == "error: argument B is a Odd, not a tensor"
+    frozen = np.empty((64, 64), np.float16)
+    frozen.flags.writeable = False
+    assert refused(a, a, out=frozen) == "error: output D is read-only; the kernel writes it"
+    assert "%D" in refused(a, a, out=np.empty((64, 65), np.float16))
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "target", "message"),
+    [
+        (3, None, "a pipeline is a text, not an int\nhint: for example 'tma,pipeline"),
+        (["tma"], None, "a pipeline is a text, not a list\nhint: "),
+        ("", 3, "a target is a name, not an int\nhint: known: sm_90a, sm_100a"),
+    ],
+)
+def test_options_of_the_wrong_class(pipeline: object, target: object, message: str) -> None:
+    function = tilec.jit(pipeline=pipeline, target=target)(kernels.gemm.__wrapped__)  # pyright: ignore
+    with pytest.raises(TilecError, match=message):
+        function.kernel("f16", "f16")
 
 
 def test_words_mean_nothing_outside_of_a_kernel() -> None:

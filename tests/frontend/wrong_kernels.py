@@ -10,6 +10,8 @@ from tilec import tile
 
 BLOCK = 128
 NUMBERS = [1, 2]
+HUGE = (128, 1 << 80)
+LONG = 10**5000
 
 
 def unknown_name(A: tile.View["M", "K"]):
@@ -182,6 +184,38 @@ def value_of_a_statement(A: tile.View["M", "K"]):
     for m, k in tile.grid(D, step=(128, 64)):
         a = tile.smem(128, 64, A.dtype)
         x = tile.copy(A[m, k], a)  # this gives no value: write it as a statement of its own ~ tile.copy
+    return D
+
+
+def huge_step(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(99999999999999999999999, 64)):  # `99999999999999999999999` is out of range: an integer of a kernel has 63 bits and a sign ~ 99999999999999999999999
+        pass
+    return D
+
+
+def huge_global(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=HUGE):  # `HUGE` is out of range: an integer of a kernel has 63 bits and a sign ~ HUGE
+        pass
+    return D
+
+
+def power(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    x = 2 ** 3  # `2 ** 3`: integers of a kernel have + - * // % ~ 2 **
+    return D
+
+
+def huge_beyond_printing(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    x = LONG * 10  # `LONG` is out of range: an integer of a kernel has 63 bits and a sign ~ LONG
+    return D
+
+
+def overflows(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    x = 1 + 4611686018427387904 * 2  # `4611686018427387904 * 2` is out of range: an integer of a kernel has 63 bits and a sign ~ 4611686018427387904
     return D
 
 

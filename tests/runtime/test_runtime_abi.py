@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_compiler import sizes
@@ -99,3 +102,65 @@ def test_parameters_carry_the_tensors_numbers(
         assert fields.extents == tuple(tensor.shape[d] for d in parameter.order)
         assert fields.pitches == tuple(tensor.stride()[d] * 2 for d in parameter.order[1:])
         assert fields.box == parameter.box
+
+
+def test_an_abi_is_read_back() -> None:
+    for pipeline in PIPELINES:
+        abi = tilec.compile(EXAMPLES / "gemm.tile", pipeline=pipeline).compiled().abi
+        assert KernelABI.from_json(abi.to_json()) == abi
+
+
+def _changed(change: Callable[[Any], object]) -> str:
+    raw = json.loads(tilec.compile(EXAMPLES / "gemm.tile", pipeline="tma").compiled().abi.to_json())
+    change(raw)
+    return json.dumps(raw)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda raw: raw.pop("threads"), "it has no field 'threads'"),
+        (lambda raw: raw.update(colour=1), "it has an unknown field 'colour'"),
+        (lambda raw: raw.update(threads="x"), "threads is a string, not an integer"),
+        (lambda raw: raw.update(threads=True), "threads is true or false, not an integer"),
+        (lambda raw: raw.update(threads=1.5), "threads is a number, not an integer"),
+        (lambda raw: raw.update(views={}), "views is an object, not a list"),
+        (lambda raw: raw.update(grid=3), "grid is an integer, not an object"),
+        (lambda raw: raw["grid"].pop("step"), "grid has no field 'step'"),
+        (lambda raw: raw["grid"].update(step=[1]), "1 steps over a view of rank 2"),
+        (lambda raw: raw["grid"].update(view=3), "view 3 of 3"),
+        (
+            lambda raw: raw["views"][1].update(dims=[[], 1]),
+            "views[1].dims[0] is a list, not an integer or a string or null",
+        ),
+        (lambda raw: raw["views"][1].update(dims=[]), "dimension 0 of a view of rank 0"),
+        (lambda raw: raw["params"].append(None), "params[N] is of no known kind: tensor_map, pointer, extent, pitch"),
+        (
+            lambda raw: raw["params"][0].update(kind=["x"]),
+            "params[0] is of no known kind: tensor_map, pointer, extent, pitch",
+        ),
+        (lambda raw: raw["params"][0].update(view=-1), "view -1 of 3"),
+        (lambda raw: raw.update(outputs=[9]), "view 9 of 3"),
+        (lambda raw: raw["smem"].append("x"), "smem[N] is a string, not an object"),
+    ],
+)
+def test_a_text_that_is_no_abi(change: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        KernelABI.from_json(_changed(change))
+    assert re.sub(r"\[[2-9]\]", "[N]", str(caught.value)) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x", "Expecting value: line 1 column 1 (char 0)"),
+        ("{}", "it has no field 'name'"),
+        ("[]", "it is a list, not an object"),
+        ("null", "it is null, not an object"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_text_that_is_nothing_like_an_abi(text: str, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        KernelABI.from_json(text)
+    assert str(caught.value) == message

@@ -408,3 +408,58 @@ def test_what_was_compiled_can_be_looked_at_without_a_gpu(compiler: FakeCompiler
     assert kernel.compiled().target.name == "sm_100a"
     assert kernel.compiled(target="sm_90a").target.name == "sm_90a"
     assert kernel.compiled() is kernel.compiled(target="sm_100a")
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        (
+            lambda: tilec.compile(None),  # pyright: ignore[reportArgumentType]
+            "a program is a path, the text of a file or a module, not None\n"
+            'hint: for example tilec.compile("gemm.tile")',
+        ),
+        (
+            lambda: tilec.compile(b"x"),  # pyright: ignore[reportArgumentType]
+            "a program is a path, the text of a file or a module, not a bytes\n"
+            'hint: for example tilec.compile("gemm.tile")',
+        ),
+        (
+            lambda: Kernel(GEMM),  # pyright: ignore[reportArgumentType]
+            "a kernel is made of a module, not a str\nhint: tilec.compile reads files",
+        ),
+        (
+            lambda: tilec.compile(GEMM, pipeline=3),  # pyright: ignore[reportArgumentType]
+            "a pipeline is a text, not an int\nhint: for example 'tma,pipeline(2),persistent'",
+        ),
+        (
+            lambda: tilec.compile(GEMM, pipeline=["tma"]),  # pyright: ignore[reportArgumentType]
+            "a pipeline is a text, not a list\nhint: for example 'tma,pipeline(2),persistent'",
+        ),
+        (
+            lambda: tilec.compile(GEMM, pipeline=None),  # pyright: ignore[reportArgumentType]
+            "a pipeline is a text, not None\nhint: for example 'tma,pipeline(2),persistent'",
+        ),
+        (
+            lambda: tilec.compile(GEMM, target=3),  # pyright: ignore[reportArgumentType]
+            "a target is a name, not an int\nhint: known: sm_90a, sm_100a",
+        ),
+        (lambda: tilec.compile(GEMM, target=""), "unknown target ''\nhint: known: sm_90a, sm_100a"),
+        (
+            lambda: tilec.compile(GEMM).compiled(target=[]),  # pyright: ignore[reportArgumentType]
+            "a target is a name, not a list\nhint: known: sm_90a, sm_100a",
+        ),
+    ],
+)
+def test_arguments_of_the_wrong_class(attempt: Callable[[], object], message: str) -> None:
+    with pytest.raises(TilecError) as caught:
+        attempt()
+    assert str(caught.value) == f"error: {message}"
+
+
+def test_calls_with_arguments_of_the_wrong_class(kernel: Kernel, torch: FakeTorch) -> None:
+    a, b, d = tensors(128, 128, 64)
+    with pytest.raises(TilecError) as caught:
+        kernel(a, b, d, max_ctas="x")  # pyright: ignore[reportArgumentType]
+    assert str(caught.value) == "error: max_ctas is an integer, not a str"
+    with pytest.raises(TilecError, match="argument B is a str, not a tensor"):
+        kernel(a, "f16", d)
