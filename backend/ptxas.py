@@ -9,8 +9,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata, util
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from tilec.diagnostics import SourceLocation, TilecError
 
 ENVIRONMENT_VARIABLE = "TILEC_PTXAS"
 _WHEELS = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu13", "nvidia-cuda-nvcc-cu12")
+_SHOWN_LINES, _SHOWN_COLUMNS = 20, 300
+"""Of the output of an assembler that failed; the whole of it is in a file."""
 _IN_NAMESPACE = ("cu13/bin/ptxas", "cuda_nvcc/bin/ptxas")
 
 PTX_OF_RELEASE: dict[tuple[int, int], int] = {
@@ -112,7 +115,8 @@ def _probe(path: str, _identity: tuple[int, ...], timeout: float) -> Ptxas:
     found = re.search(r"\brelease (\d+)\.(\d+)", ran.output)
     if ran.failure is not None or found is None:
         raise PtxasError(
-            f"ptxas at {path} does not tell its version: {ran.failure or 'no release in its output'}\n{ran.report()}",
+            f"ptxas at {path} does not tell its version: {ran.failure or 'no release in its output'}\n"
+            + ran.report(ran.keep),
             hint=_origin(),
         )
     release = int(found[1]), int(found[2])
@@ -148,12 +152,12 @@ def assemble(
         ran = _run([tool.path, f"-arch={target.name}", "-v", "-o", str(cubin), str(source)], timeout)
         failure = ran.failure
         if failure is None and (complaints := re.findall(r".*\(C7[56]\d\d\).*", ran.output)):
-            failure = "it would change the program: " + complaints[0].strip()
+            failure = "it would change the program: " + _printable(complaints[0].strip())
         if failure is None and not cubin.is_file():
             failure = "it wrote no cubin"
         if failure is not None:
             saved = _keep(ptx)
-            report = ran.report().replace(str(source), saved)
+            report = ran.report(lambda: ran.keep(Path(saved).with_suffix(".log"))).replace(str(source), saved)
             raise PtxasError(
                 f"ptxas failed on a kernel for {target.name}: {failure}\n{report}\nPTX saved as {saved}",
                 kernel_location,
@@ -166,12 +170,38 @@ class _Ran:
     """A finished command. `failure` says in words how it ended, unless well."""
 
     command: list[str]
-    output: str
+    raw: bytes
     failure: str | None
 
-    def report(self) -> str:
+    @cached_property
+    def output(self) -> str:
+        return self.raw.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+
+    def report(self, keep: Callable[[], str]) -> str:
+        """The command and what it said, fit for a terminal; `keep` saves all of it where that leaves something out."""
         text = self.output.strip()
-        return f"command: {shlex.join(self.command)}\noutput: {text or '(none)'}"
+        lines = text.split("\n")
+        shown = [_printable(line) for line in lines[:_SHOWN_LINES]]
+        if shown != lines:
+            dropped = len(lines) - len(shown)
+            shown.append((f"({dropped} more lines; " if dropped else "(") + f"the output as it came is in {keep()})")
+        said = "\n".join(shown) if text else "(none)"
+        return f"command: {shlex.join(self.command)}\noutput: {said}"
+
+    def keep(self, path: Path | None = None) -> str:
+        """Save the output as it came; gives the file's name."""
+        if path is None:
+            handle, name = tempfile.mkstemp(prefix="tilec-", suffix=".log")
+            os.close(handle)
+            path = Path(name)
+        path.write_bytes(self.raw)
+        return str(path)
+
+
+def _printable(line: str) -> str:
+    """A line of output that moves no cursor and changes no colour, and not too much of it."""
+    text = "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in line)
+    return text if len(text) <= _SHOWN_COLUMNS else f"{text[:_SHOWN_COLUMNS]}..."
 
 
 def _run(command: list[str], timeout: float) -> _Ran:
@@ -182,12 +212,10 @@ def _run(command: list[str], timeout: float) -> _Ran:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
             start_new_session=True,
         )
     except OSError as error:
-        return _Ran(command, "", f"it does not start: {error.strerror}")
+        return _Ran(command, b"", f"it does not start: {error.strerror}")
     try:
         output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -195,7 +223,7 @@ def _run(command: list[str], timeout: float) -> _Ran:
         try:
             output, _ = process.communicate(timeout=1)
         except subprocess.TimeoutExpired:  # a descendant that left the group holds the pipe
-            output = ""
+            output = b""
         return _Ran(command, output, f"no answer within {timeout:g} s, killed")
     except BaseException:
         _kill_group(process)
@@ -204,7 +232,7 @@ def _run(command: list[str], timeout: float) -> _Ran:
     return _Ran(command, output, _failure(process.returncode))
 
 
-def _kill_group(process: subprocess.Popen[str]) -> None:
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

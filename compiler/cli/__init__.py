@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tilec.cli import compile as compile_command
 from tilec.cli import opt, passes, run
@@ -23,20 +24,39 @@ _INTERNAL = 70
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 0, 1 for whatever the user can mend, 70 for a fault of tilec itself."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stderr is None:  # closed: what belongs there must not go to stdout, where `print` puts it then
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
-        code = _dispatch(arguments)
-        sys.stdout.flush()
+        code = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
-    except SystemExit as stop:  # argparse: 0 after --help and --version, 2 for wrong usage, which it has explained
-        return 1 if stop.code else 0
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader has seen enough. Python flushes stdout once more at its exit; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return _BROKEN_PIPE
+    except OSError as error:  # files that a user has named are dealt with where they are used
+        _drop_output()
+        where = f"use {error.filename}" if error.filename else "write the output"
+        print(f"error: cannot {where}: {error.strerror or error}", file=sys.stderr)
+        return 1
     except Exception as error:
         return _report(error)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        return _dispatch(arguments)
+    except SystemExit as stop:  # argparse: 0 after --help and --version, 2 for wrong usage, which it has explained
+        return 1 if stop.code else 0
+
+
+def _drop_output() -> None:
+    """Nobody can have what is still in stdout's buffer. Python writes it once more at its exit; let that go nowhere."""
+    if sys.stdout is not None:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from io import StringIO
 
 NAME = "passes"
 SUMMARY = "list the passes and their options"
@@ -16,6 +17,7 @@ def main(_: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
+    from tilec.cli.report import write_output
     from tilec.passes import PASSES, summary
     from tilec.spec import describe_options
 
@@ -25,6 +27,14 @@ def main(_: argparse.Namespace) -> int:
     for name, load in PASSES.items():
         table.add_row(name, describe_options(load()), summary(name))
     # Piped into a file or another program, a line is as long as it has to be.
-    console = Console(highlight=False, markup=False)
-    console.print(table) if console.is_terminal else Console(width=200, highlight=False, markup=False).print(table)
+    console = Console()
+    text = StringIO()
+    Console(
+        file=text,
+        force_terminal=console.is_terminal,
+        width=console.width if console.is_terminal else 200,
+        highlight=False,
+        markup=False,
+    ).print(table)
+    write_output("-", text.getvalue(), hint=None)
     return 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from errno import EBADF
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,11 +48,13 @@ class Report(Observer):
             print(f"{seconds * 1e3:9.2f} ms  {what}", file=sys.stderr)
 
 
-def write_output(path: str, result: str | bytes) -> None:
-    """Write a result to a file, or to stdout for ``-``."""
+def write_output(path: str, result: str | bytes, hint: str | None = "choose another place with -o") -> None:
+    """Write a result to a file, or to stdout for ``-``; `hint` says what to do where that cannot be written."""
     data = result.encode("utf-8") if isinstance(result, str) else result
     try:
         if path == "-":
+            if sys.stdout is None:
+                raise OSError(EBADF, os.strerror(EBADF))
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
@@ -61,7 +65,7 @@ def write_output(path: str, result: str | bytes) -> None:
     except (OSError, ValueError) as error:
         where = "standard output" if path == "-" else path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise TilecError(f"cannot write {where}: {reason}", hint="choose another place with -o") from error
+        raise TilecError(f"cannot write {where}: {reason}", hint=hint) from error
 
 
 def print_summary(compiled: Compiled, emit: Emit) -> None:

@@ -17,11 +17,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", choices=("reference", "cuda"), help="NumPy or a GPU (default: a GPU if torch finds one)"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
+    parser.add_argument("--seed", type=_natural, default=0, metavar="N", help="of the random inputs (default: 0)")
+    parser.add_argument(
+        "--ctas",
+        type=_positive,
+        metavar="N",
+        help="most CTAs of a persistent kernel (default: on a GPU what it holds; with NumPy also at most half as many as "
+        "there are tiles, so that CTAs go from one tile to the next)",
+    )
     parser.add_argument("--target", metavar="NAME", help="sm_100a or sm_90a (default: the GPU's, else sm_100a)")
 
 
+def _natural(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _positive(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from error
+    if number < least:
+        raise argparse.ArgumentTypeError(f"expected an integer from {least} on, not {text}")
+    return number
+
+
 def main(arguments: argparse.Namespace) -> int:
+    from tilec.cli.report import write_output
     from tilec.cli.trial import Trial, has_gpu, parse_shape
     from tilec.source import parse_file
     from tilec.spec import parse_pipeline
@@ -31,14 +57,16 @@ def main(arguments: argparse.Namespace) -> int:
     trial = Trial.prepare(parse_file(arguments.file), shape, arguments.seed)
     device = arguments.device or ("cuda" if has_gpu() else "reference")
     if device == "cuda":
-        trial.run_on_gpu(arguments.pipeline, arguments.target)
+        trial.run_on_gpu(arguments.pipeline, arguments.target, arguments.ctas)
     else:
-        trial.run_on_reference(arguments.pipeline, arguments.target)
-    print(f"{trial.name} on {device}, {' '.join(f'{name}={extent}' for name, extent in shape.items())}")
+        trial.run_on_reference(arguments.pipeline, arguments.target, arguments.ctas)
+    lines = [f"{trial.name} on {device}, {' '.join(f'{name}={extent}' for name, extent in shape.items())}"]
     results = trial.compare()
     for result in results:
         limits = f"(limit {result.limit:g})", f"(limit {result.worst_limit:g})"
-        print(f"  {result.name}: relative error {result.error:.3g} {limits[0]}, largest {result.worst:.3g} {limits[1]}")
+        lines.append(
+            f"  {result.name}: relative error {result.error:.3g} {limits[0]}, largest {result.worst:.3g} {limits[1]}"
+        )
     passed = all(result.passed for result in results)
-    print("PASS" if passed else "FAIL")
+    write_output("-", "\n".join([*lines, "PASS\n" if passed else "FAIL\n"]), hint=None)
     return 0 if passed else 1

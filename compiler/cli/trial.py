@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from xdsl.ir import BlockArgument
 
 from tilec.backend.reference import Array, round_bf16, run, run_float64
 from tilec.backend.reference.arguments import is_written
+from tilec.backend.reference.control import tile_counts
+from tilec.backend.target import DEFAULT_TARGET, TARGETS
 from tilec.diagnostics import SourceLocation, TilecError, fail, register_source
-from tilec.dialects.tile import BF16, F16, F32, CastOp, DType, KernelOp, ViewType
+from tilec.dialects.tile import BF16, F16, F32, CastOp, DType, KernelOp, ScheduleOp, ViewType
 from tilec.driver import compile_module, find_kernel
 
 _LIMITS = {F32: 1e-4, F16: 1e-3, BF16: 8e-3}
@@ -101,11 +104,34 @@ class Trial:
     def name(self) -> str:
         return self.kernel.sym_name.data
 
-    def run_on_reference(self, pipeline: str, target: str | None) -> None:
-        """Execute with NumPy what the passes make of the kernel."""
-        run(compile_module(self.module, pipeline=pipeline, target=target, emit="tile").tile, self.arrays)
+    def run_on_reference(self, pipeline: str, target: str | None, ctas: int | None = None) -> None:
+        """Execute with NumPy what the passes make of the kernel; `ctas` bounds the grid of a persistent one."""
+        module = compile_module(self.module, pipeline=pipeline, target=target, emit="tile").tile
+        kernel = next((op for op in module.walk() if isinstance(op, KernelOp)), None)
+        if kernel is None:
+            fail(
+                self.kernel,
+                "NumPy executes tile code, and the pipeline leaves none: lower is in it",
+                "leave lower out of --pipeline, or use --device=cuda",
+            )
+        schedule = next((op for op in kernel.walk() if isinstance(op, ScheduleOp)), None)
+        if schedule is None and ctas is not None:
+            fail(
+                self.kernel,
+                "--ctas bounds the grid of a persistent kernel; this one has a CTA for each tile",
+                "add persistent to --pipeline",
+            )
+        run(module, self.arrays, ctas=self._default_ctas(kernel, schedule) if ctas is None else ctas)
 
-    def run_on_gpu(self, pipeline: str, target: str | None) -> None:
+    def _default_ctas(self, kernel: KernelOp, schedule: ScheduleOp | None) -> int | None:
+        """So few that a CTA visits two tiles where there are two: going from one to the next is where errors hide."""
+        if schedule is None or not isinstance(schedule.view, BlockArgument):
+            return None
+        tiles = prod(tile_counts(self.arrays[schedule.view.index], schedule.step))
+        target = TARGETS[DEFAULT_TARGET if kernel.target is None else kernel.target.data]
+        return max(1, min(target.sm_count, tiles // 2))
+
+    def run_on_gpu(self, pipeline: str, target: str | None, ctas: int | None = None) -> None:
         """Compile, launch on tensors of the same layout, and bring the outputs back."""
         from tilec.kernel import compile
 
@@ -117,7 +143,7 @@ class Trial:
         for i, argument in enumerate(arguments):
             if _dtype(argument) is BF16:
                 tensors[i] = tensors[i].to(torch.bfloat16)
-        compile(self.module, pipeline=pipeline, target=target)(*tensors)
+        compile(self.module, pipeline=pipeline, target=target)(*tensors, max_ctas=ctas)
         torch.cuda.synchronize()
         for argument, array, tensor in zip(arguments, self.arrays, tensors, strict=True):
             if is_written(argument):

@@ -101,6 +101,62 @@ def test_a_reader_that_goes_away_is_no_fault(examples: Path) -> None:
     assert (finished.returncode, finished.stderr) == (141, "")
 
 
+def _shell(line: str) -> tuple[int, str, str]:
+    finished = subprocess.run(
+        ["sh", "-c", line.replace("tilec", f"'{sys.executable}' -m tilec", 1)], capture_output=True, text=True
+    )
+    return finished.returncode, finished.stdout, finished.stderr
+
+
+_NO_PLACE = "error: cannot write standard output: No space left on device\n"
+_CLOSED = "error: cannot write standard output: Bad file descriptor\n"
+_ELSEWHERE = "hint: choose another place with -o\n"
+_RUN = "run gemm.tile --shape=M=8,N=8,K=8 --device=reference"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("passes >/dev/full", _NO_PLACE),
+        (f"{_RUN} >/dev/full", _NO_PLACE),
+        ("compile gemm.tile --emit=tile -o - >/dev/full", _NO_PLACE + _ELSEWHERE),
+        ("opt gemm.tile >/dev/full", _NO_PLACE + _ELSEWHERE),
+        ("--version >/dev/full", "error: cannot write the output: No space left on device\n"),
+        ("passes >&-", _CLOSED),
+        (f"{_RUN} >&-", _CLOSED),
+        ("compile gemm.tile --emit=tile -o - >&-", _CLOSED + _ELSEWHERE),
+        ("opt gemm.tile >&-", _CLOSED + _ELSEWHERE),
+    ],
+)
+def test_nowhere_to_write_to(line: str, message: str, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(examples)
+    assert _shell(f"tilec {line}") == (1, "", message)
+
+
+def test_a_closed_stdout_matters_only_to_who_writes_there(examples: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.tile"
+    assert _shell(f"tilec compile '{examples}/gemm.tile' --emit=tile -o '{output}' >&-") == (0, "", "")
+    assert output.read_text().startswith("builtin.module {")
+
+
+def test_what_belongs_on_a_closed_stderr_does_not_go_to_stdout(examples: Path) -> None:
+    code, out, _ = _shell(f"tilec compile '{examples}/gemm.tile' --emit=nvvm -o - 2>&-")
+    assert code == 0
+    assert out.startswith("builtin.module {") and out.endswith("}\n")
+    assert _shell("tilec compile nothing.tile 2>&-") == (1, "", "")
+
+
+def test_a_failing_system_is_no_fault_of_ours(cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: Namespace) -> int:
+        raise OSError(28, "No space left on device", "/tmp/x")
+
+    monkeypatch.setattr(passes_command, "main", failing)
+    monkeypatch.setattr("tilec.cli._drop_output", lambda: None)
+    finished = cli("passes")
+    assert (finished.code, finished.err) == (1, "error: cannot use /tmp/x: No space left on device\n")
+
+
 def test_passes_are_listed(cli: Callable[..., Any]) -> None:
     finished = cli("passes")
     assert finished.code == 0

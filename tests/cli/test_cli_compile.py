@@ -290,6 +290,51 @@ def test_a_failing_ptxas(
     assert Path("gemm.ptx").exists() == (emit == "ptx")  # the PTX is there to be looked at
 
 
+@pytest.mark.parametrize("body", ["exit 1", "true"])
+def test_a_ptxas_that_prints_anything(
+    body: str, gemm: str, tmp_path: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    said = b"\x1b[31mred\x1b]0;title\x07\r\n" + b"\x00\xff\xfe\t\xc2\xa0" + b"z" * 500 + b"\n" + b"more\n" * 100
+    (tmp_path / "said").write_bytes(said)
+    monkeypatch.setenv("TILEC_PTXAS", _fake_ptxas(tmp_path, f"cat {tmp_path}/said; {body}"))
+    finished = cli("compile", gemm, "--emit=cubin")
+    assert (finished.code, finished.out) == (1, "")
+    assert not set(finished.err) & {"\x1b", "\x07", "\0", "\r"}
+    _, output = finished.err.split("output: ")
+    first, second, *more, rest, saved, text, caret = output.rstrip("\n").split("\n")
+    assert first == r"\x1b[31mred\x1b]0;title\x07"
+    assert second == ("\\x00\\xff\\xfe\t\\xa0" + "z" * 500)[:300] + "..."
+    assert more == ["more"] * 18
+    ptx = saved.removeprefix("PTX saved as ")
+    log = str(Path(ptx).with_suffix(".log"))
+    assert rest == f"(82 more lines; the output as it came is in {log})"
+    assert Path(log).read_bytes() == said
+    assert Path(ptx).read_text().startswith("// kernel gemm")
+    assert (text, caret) == (Path(gemm).read_text().splitlines()[1], "^")
+
+
+def test_a_ptxas_whose_version_is_anything(
+    gemm: str, tmp_path: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = tmp_path / "ptxas"
+    path.write_bytes(b"#!/bin/sh\nprintf '\\033[2J\\001'\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("TILEC_PTXAS", str(path))
+    finished = cli("compile", gemm, "--emit=cubin")
+    (log,) = tmp_path.glob("*.log")
+    assert log.read_bytes() == b"\x1b[2J\x01"
+    assert finished.err == (
+        f"error: ptxas at {path} does not tell its version: no release in its output\n"
+        f"command: {path} --version\n"
+        f"output: \\x1b[2J\\x01\n(the output as it came is in {log})\n"
+        "hint: $TILEC_PTXAS names this assembler\n"
+    )
+
+
 def test_output_reports_why_it_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(report.TilecError, match="embedded null"):
         report.write_output("a\0b", "text")

@@ -46,8 +46,8 @@ def test_nothing_to_do_passes(shape: str, examples: Path, cli: Callable[..., Any
 def test_one_wrong_element_fails(examples: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     right = trial.run
 
-    def wrong(module: Any, arrays: Sequence[Any]) -> None:
-        right(module, arrays)
+    def wrong(module: Any, arrays: Sequence[Any], ctas: int | None) -> None:
+        right(module, arrays, ctas=ctas)
         arrays[2][7, 7] += 1
 
     monkeypatch.setattr(trial, "run", wrong)
@@ -59,7 +59,7 @@ def test_one_wrong_element_fails(examples: Path, cli: Callable[..., Any], monkey
 def test_an_output_that_is_not_written_fails(
     examples: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nothing(module: Any, arrays: Any) -> None: ...
+    def nothing(module: Any, arrays: Any, ctas: int | None) -> None: ...
 
     monkeypatch.setattr(trial, "run", nothing)
     finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=reference")
@@ -147,7 +147,8 @@ def test_tensors_go_to_the_gpu_and_come_back(
     def compile(module: Any, pipeline: str, target: str | None) -> Callable[..., None]:
         assert (pipeline, target) == ("tma", None)
 
-        def kernel(a: _Tensor, b: _Tensor, d: _Tensor) -> None:
+        def kernel(a: _Tensor, b: _Tensor, d: _Tensor, max_ctas: int | None) -> None:
+            assert max_ctas == 3
             launched.append([a.dtype, b.dtype, d.dtype])
             d.array[...] = a.array.astype(np.float64) @ b.array.astype(np.float64).T
             if not right:
@@ -159,13 +160,100 @@ def test_tensors_go_to_the_gpu_and_come_back(
     monkeypatch.setattr("tilec.kernel.compile", compile)
     path = tmp_path / "gemm.tile"
     path.write_text((examples / "gemm.tile").read_text().replace("xf16", f"x{element}"))
-    finished = cli("run", path, "--pipeline=tma", _SHAPE)
+    finished = cli("run", path, "--pipeline=tma", _SHAPE, "--ctas=3")
     assert finished.out.startswith("gemm on cuda, M=200 N=136 K=72\n")
     assert (finished.code, finished.out.splitlines()[-1]) == ((0, "PASS") if right else (1, "FAIL"))
     assert launched == [["float16" if element == "f16" else "bfloat16"] * 3]
 
 
+# ---- persistent kernels
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """The bound on the grid of each execution."""
+    bounds: list[int | None] = []
+    right = trial.run
+
+    def run(module: Any, arrays: Any, ctas: int | None) -> None:
+        bounds.append(ctas)
+        right(module, arrays, ctas=ctas)
+
+    monkeypatch.setattr(trial, "run", run)
+    return bounds
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "ctas"),
+    [
+        ("M=128,N=128,K=64", [], 1),
+        ("M=256,N=128,K=64", [], 1),
+        ("M=384,N=256,K=64", [], 3),
+        ("M=0,N=256,K=64", [], 1),
+        ("M=384,N=256,K=64", ["--ctas=5"], 5),
+        ("M=384,N=256,K=64", ["--ctas=1"], 1),
+    ],
+)
+def test_ctas_of_a_persistent_kernel_visit_two_tiles(
+    shape: str, options: list[str], ctas: int, examples: Path, cli: Callable[..., Any], sizes: list[int | None]
+) -> None:
+    pipeline = "--pipeline=tma,pipeline(2),persistent"
+    finished = cli("run", examples / "gemm.tile", pipeline, f"--shape={shape}", "--device=reference", *options)
+    assert finished.out.endswith("PASS\n")
+    assert sizes == [ctas]
+
+
+def test_more_tiles_than_the_chip_holds_run_on_all_of_it(
+    examples: Path, cli: Callable[..., Any], sizes: list[int | None]
+) -> None:
+    pipeline = "--pipeline=tma,persistent"
+    shape = "--shape=M=2560,N=2048,K=8"
+    for target, ctas in (("sm_90a", 132), ("sm_100a", 148)):
+        finished = cli("run", examples / "gemm.tile", pipeline, shape, "--device=reference", f"--target={target}")
+        assert finished.out.endswith("PASS\n")
+        assert sizes.pop() == ctas
+
+
+def test_other_kernels_have_a_cta_for_each_tile(
+    examples: Path, cli: Callable[..., Any], sizes: list[int | None]
+) -> None:
+    path = examples / "gemm.tile"
+    assert cli("run", path, "--pipeline=tma", _SHAPE, "--device=reference").out.endswith("PASS\n")
+    assert sizes == [None]
+    finished = cli("run", path, "--pipeline=tma", _SHAPE, "--device=reference", "--ctas=2")
+    assert (finished.code, finished.out) == (1, "")
+    assert finished.err == (
+        f"{path}:2:1: error: --ctas bounds the grid of a persistent kernel; this one has a CTA for each tile\n"
+        f"{path.read_text().splitlines()[1]}\n^\nhint: add persistent to --pipeline\n"
+    )
+
+
 # ---- bad input
+
+
+def test_a_pipeline_that_leaves_no_tile_code(examples: Path, cli: Callable[..., Any]) -> None:
+    path = examples / "gemm.tile"
+    finished = cli("run", path, "--pipeline=tma,lower", _SHAPE, "--device=reference")
+    assert (finished.code, finished.out) == (1, "")
+    assert finished.err == (
+        f"{path}:2:1: error: NumPy executes tile code, and the pipeline leaves none: lower is in it\n"
+        f"{path.read_text().splitlines()[1]}\n^\nhint: leave lower out of --pipeline, or use --device=cuda\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--seed=-1", "argument --seed: expected an integer from 0 on, not -1"),
+        ("--seed=1.5", "argument --seed: invalid int value: '1.5'"),
+        ("--ctas=0", "argument --ctas: expected an integer from 1 on, not 0"),
+        ("--ctas=x", "argument --ctas: invalid int value: 'x'"),
+    ],
+)
+def test_a_number_that_cannot_be(option: str, message: str, examples: Path, cli: Callable[..., Any]) -> None:
+    finished = cli("run", examples / "gemm.tile", _SHAPE, option)
+    assert (finished.code, finished.out) == (1, "")
+    assert finished.err.splitlines()[-1] == f"tilec run: error: {message}"
 
 
 def test_missing_and_unknown_extents(examples: Path, cli: Callable[..., Any]) -> None:
