@@ -47,8 +47,6 @@ def body_of(kernel: KernelOp) -> Block:
     grids = [op for op in top.ops if isinstance(op, GridOp)]
     if not grids:
         return top
-    if len(grids) > 1:
-        fail(grids[1], "a second grid in one kernel", hint="give each grid a kernel of its own")
     for op in top.ops:
         if op is not grids[0] and (isinstance(op, AllocOp) or not is_side_effect_free(op)):
             fail(op, f"{op.name} outside of the grid", hint="move it into the grid, whose body each tile executes")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IndexType, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tilec.dialects.tile.assembly import EFFECTS, TileOp, parse_optional_stage, parse_value, print_optional_stage
-from tilec.dialects.tile.memory import verify_stage
-from tilec.dialects.tile.types import AccType, MbarrierType, SmemType
+from tilec.dialects.tile.assembly import EFFECTS, TileOp, parse_value
+from tilec.dialects.tile.sync import ArrivalOp
+from tilec.dialects.tile.types import AccType, SmemType
 
 
 @irdl_op_definition
@@ -77,30 +77,10 @@ class MmaOp(TileOp):
 
 
 @irdl_op_definition
-class CommitOp(TileOp):
+class CommitOp(ArrivalOp):
     """`tile.commit %done[%s]`: one arrival on the barrier when all earlier MMAs of the role are complete.
 
     tcgen05.commit (PTX ISA 9.7.16.9.1), by one thread; on sm_90a wgmma.commit_group.
     """
 
     name = "tile.commit"
-
-    barrier = operand_def(MbarrierType)
-    stage = opt_operand_def(IndexType)
-
-    traits = traits_def(*EFFECTS)
-
-    def __init__(self, barrier: SSAValue, stage: SSAValue | None = None):
-        super().__init__(operands=[barrier, stage])
-
-    def verify_(self) -> None:
-        verify_stage(self.barrier, self.stage)
-
-    @classmethod
-    def parse_syntax(cls, parser: Parser) -> CommitOp:
-        return CommitOp(parse_value(parser), parse_optional_stage(parser))
-
-    def print_syntax(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.barrier)
-        print_optional_stage(printer, self.stage)

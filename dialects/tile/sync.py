@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC
+from typing import Self
+
 from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, UnitAttr, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
@@ -120,11 +123,8 @@ class ArriveExpectTxOp(TileOp):
         printer.print_string(f", {self.bytes}")
 
 
-@irdl_op_definition
-class ArriveOp(TileOp):
-    """`tile.mbarrier.arrive %empty[%s]`: one arrival of the executing agent (mbarrier.arrive)."""
-
-    name = "tile.mbarrier.arrive"
+class ArrivalOp(TileOp, ABC):
+    """An operation that brings one arrival to a stage of a barrier: `op %bar[%s]`."""
 
     barrier = operand_def(MbarrierType)
     stage = opt_operand_def(IndexType)
@@ -138,13 +138,20 @@ class ArriveOp(TileOp):
         verify_stage(self.barrier, self.stage)
 
     @classmethod
-    def parse_syntax(cls, parser: Parser) -> ArriveOp:
-        return ArriveOp(parse_value(parser), parse_optional_stage(parser))
+    def parse_syntax(cls, parser: Parser) -> Self:
+        return cls(parse_value(parser), parse_optional_stage(parser))
 
     def print_syntax(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.barrier)
         print_optional_stage(printer, self.stage)
+
+
+@irdl_op_definition
+class ArriveOp(ArrivalOp):
+    """`tile.mbarrier.arrive %empty[%s]`: one arrival of the executing agent (mbarrier.arrive)."""
+
+    name = "tile.mbarrier.arrive"
 
 
 @irdl_op_definition

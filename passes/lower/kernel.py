@@ -233,7 +233,7 @@ class KernelLowering:
         return self._param(PitchParam(view.index, dim), i64)
 
     def set_grid(self, op: Operation, rule: GridRule) -> None:
-        if self.grid is not None and (self.grid != rule or not rule.persistent):
+        if self.grid not in (None, rule):
             fail(op, "a kernel has one grid", hint="write one tile.grid, or schedule the same tiles everywhere")
         self.grid = rule
 
