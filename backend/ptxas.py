@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import metadata, util
 from pathlib import Path
@@ -52,13 +52,13 @@ class Assembled:
     Of a module with several kernels, the largest of each.
     """
 
-    cubin: bytes
+    cubin: bytes = field(repr=False)
     registers: int
     spill_stores: int
     spill_loads: int
     stack: int
     smem: int
-    log: str
+    log: str = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ _ENDINGS: dict[Emit, str] = {"tile": ".tile", "nvvm": ".mlir", "llvm": ".ll", "p
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a file of tile code")
     parser.add_argument(
-        "--pipeline", default="", metavar="SPEC", help="passes to run, for example 'tma,pipeline(2),persistent'"
+        "-p", "--pipeline", default="", metavar="SPEC", help="passes to run, for example 'tma,pipeline(2),persistent'"
     )
     parser.add_argument("--target", metavar="NAME", help="sm_100a (what a kernel without a target gets) or sm_90a")
     parser.add_argument("--emit", choices=_ENDINGS, default="ptx", help="what to write (default: ptx)")
@@ -53,6 +54,8 @@ def main(arguments: argparse.Namespace) -> int:
     write_output(output, result if isinstance(result, bytes) else f"{str(result).rstrip()}\n")
     if emit != "tile":
         print_summary(compiled, emit)
+    if arguments.output is None:
+        print(f"wrote {output}", file=sys.stderr)
     if arguments.time_passes:
         report.print_times()
     return 0

@@ -1,16 +1,18 @@
-"""``tilec run``: execute a kernel on random inputs and compare with float64 NumPy."""
+"""``tilec run``: execute a kernel on random inputs and compare with the same program, as written, in float64."""
 
 from __future__ import annotations
 
 import argparse
 
 NAME = "run"
-SUMMARY = "run a kernel on random inputs and check its numbers"
+SUMMARY = "run a kernel on random inputs and compare with float64"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a file of tile code")
-    parser.add_argument("--pipeline", default="", metavar="SPEC", help="passes to run first, as for tilec compile")
+    parser.add_argument(
+        "-p", "--pipeline", default="", metavar="SPEC", help="passes to run first, as for tilec compile"
+    )
     parser.add_argument(
         "--shape", default="", metavar="M=..,N=..,K=..", help="an extent for each name in the kernel's view types"
     )

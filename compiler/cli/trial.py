@@ -150,7 +150,16 @@ class Trial:
                 array[...] = tensor.to(torch.float32).cpu().numpy()
 
     def compare(self) -> list[Result]:
-        """The error of each output."""
+        """The error of each output.
+
+        Raises TilecError for a kernel that has none: there is nothing to compare.
+        """
+        if not any(is_written(argument) for argument in self.kernel.body.block.args):
+            fail(
+                self.kernel,
+                "this kernel stores nothing: there is nothing to compare",
+                hint="end with a tile.copy to a view",
+            )
         exact = [array.astype(np.float64) for array in self.arrays]
         run_float64(self.module, exact)
         casts = {op.res.type.dtype for op in self.kernel.walk() if isinstance(op, CastOp)}

@@ -88,7 +88,8 @@ def test_the_summary(target: str, tmem: str, mma: str, gemm: str, cli: Callable[
     assert finished.code == 0
     summary = finished.err.splitlines()
     assert re.fullmatch(rf"gemm: {target}, \d+ threads a CTA", summary[0])
-    rows = dict(line.strip().split("  ", 1) for line in summary[1:])
+    assert summary[-1] == "wrote gemm.ptx"
+    rows = dict(line.strip().split("  ", 1) for line in summary[1:-1])
     assert list(rows) == ["shared memory", "tensor memory", "stages", "barriers"]
     assert re.fullmatch(r" *\d{5} bytes", rows["shared memory"])
     assert rows["tensor memory"].strip() == tmem

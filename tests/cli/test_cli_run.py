@@ -309,3 +309,14 @@ def test_no_gpu(examples: Path, cli: Callable[..., Any]) -> None:
 
 def test_a_wrong_pipeline_is_told_first(cli: Callable[..., Any]) -> None:
     assert cli("run", "nothing.tile", "--pipeline=zzz").err.startswith("<pipeline>:1:1: error: unknown pass 'zzz'")
+
+
+def test_a_kernel_that_stores_nothing_cannot_be_compared(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    path = tmp_path / "nothing.tile"
+    path.write_text("tile.kernel @nothing(%A: !tile.view<MxKxf16>) {\n}\n")
+    finished = cli("run", path, "--shape=M=8,K=8", "--device=reference")
+    assert finished.code == 1
+    assert finished.err == (
+        f"{path}:1:1: error: this kernel stores nothing: there is nothing to compare\n"
+        "tile.kernel @nothing(%A: !tile.view<MxKxf16>) {\n^\nhint: end with a tile.copy to a view\n"
+    )
