@@ -115,6 +115,9 @@ class Kernel:
         self._calls: dict[Hashable, _Call] = {}
         self._maps = MapCache(self._encode)
 
+    def __repr__(self) -> str:
+        return f"<tilec.Kernel {self.name}({', '.join(self._names)})>"
+
     def __call__(self, *tensors: object, stream: object = None, max_ctas: int | None = None) -> None:
         """Launch on the device of the tensors; outputs are written in place. Returns before the kernel has run.
 

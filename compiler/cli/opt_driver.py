@@ -5,26 +5,39 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import accumulate
 from typing import IO, ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException, ShrinkException
+from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tilec.cli.expected import expected_diagnostics, unmet
 from tilec.cli.report import Report, write_output
 from tilec.context import register_dialects
 from tilec.diagnostics import InternalError, TilecError, collect, one_line
-from tilec.driver import run_pass
+from tilec.driver import compile_module, run_pass
 from tilec.passes import PASSES
 from tilec.source import decode, parse_text, read_bytes
 from tilec.spec import parse_pipeline
 
 _SPLIT = re.compile(rb"^// -----[ \t]*\r?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _LlvmIr(Target):
+    """``-t llvm``: the LLVM IR of lowered kernels, by our converter, which knows nvvm."""
+
+    name = "llvm"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(compile_module(module, emit="llvm").llvm)
 
 
 class OptMain(xDSLOptMain):
@@ -44,6 +57,10 @@ class OptMain(xDSLOptMain):
     def register_all_passes(self) -> None:
         super().register_all_passes()
         self.available_passes |= PASSES
+
+    def register_all_targets(self) -> None:
+        super().register_all_targets()
+        self.available_targets["llvm"] = lambda: _LlvmIr
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)

@@ -33,7 +33,7 @@ def parse_value(parser: Parser) -> SSAValue:
     operand = parser.parse_unresolved_operand()
     values = parser.ssa_values.get(operand.operand_name, ())
     if operand.index >= len(values):
-        parser.raise_error("SSA value used before its definition", operand.span)
+        parser.raise_error(f"%{operand.operand_name} is not defined here", operand.span)
     return values[operand.index]
 
 

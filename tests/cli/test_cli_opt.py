@@ -121,3 +121,9 @@ def test_what_differs_from_the_annotations() -> None:
     assert unmet(expected[:1] * 2, [at(1, "error", "bad")], "f") == ["f:1: expected error was not produced: {{bad}}"]
     assert unmet([], [at(4, "error", "worse")], "f") == ["unexpected f:4:1: error: worse"]
     assert unmet(expected[:1], [at(1, "warning", "bad")], "f") == ["f:1: expected error was not produced: {{bad}}"]
+
+
+def test_llvm_ir_of_a_lowered_kernel(examples: Path, cli: Callable[..., Any]) -> None:
+    finished = cli("opt", examples / "gemm.tile", "-p", "tma,lower", "-t", "llvm")
+    assert finished.code == 0
+    assert "define ptx_kernel void @\"gemm\"(" in finished.out
