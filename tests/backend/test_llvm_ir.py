@@ -713,7 +713,7 @@ def test_header_tells_the_launch_contract() -> None:
         "gemm for sm_100a: 128 threads, 49168 bytes of dynamic shared memory",
         "tensor memory: 256 columns",
         "0x0    49152 ring",
-        "0xc000       16 full: 2 stages, 1 arrivals a phase",
+        "0xc000       16 full: stages 2, count 1",
         "param 0: tensor map of A: box 64x128 f16, fastest dimension first, swizzle 128",
         "param 1: base address of A",
         "param 2: extent of A, dimension 1",

@@ -126,4 +126,4 @@ def test_what_differs_from_the_annotations() -> None:
 def test_llvm_ir_of_a_lowered_kernel(examples: Path, cli: Callable[..., Any]) -> None:
     finished = cli("opt", examples / "gemm.tile", "-p", "tma,lower", "-t", "llvm")
     assert finished.code == 0
-    assert "define ptx_kernel void @\"gemm\"(" in finished.out
+    assert 'define ptx_kernel void @"gemm"(' in finished.out
