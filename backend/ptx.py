@@ -61,8 +61,7 @@ def _header(abi: KernelABI) -> str:
         lines.append(f"tensor memory: {abi.tmem_columns} columns")
     lines += [f"smem {b.offset:#8x} {b.size:8} {b.name}" for b in abi.smem]
     lines += [
-        f"mbar {b.offset:#8x} {8 * b.stages:8} {b.name}: stages {b.stages}, count {b.count}"
-        for b in abi.barriers
+        f"mbar {b.offset:#8x} {8 * b.stages:8} {b.name}: stages {b.stages}, count {b.count}" for b in abi.barriers
     ]
     lines += [f"param {i}: {_describe(param, abi)}" for i, param in enumerate(abi.params)]
     return "".join(f"// {line}\n" for line in lines)
