@@ -33,6 +33,7 @@ from tilec.dialects.tile import (
     YieldOp,
 )
 from tilec.passes.builder import LocatedBuilder
+from tilec.passes.coverage import remark_misfits
 from tilec.passes.dispatch import Dispatch, with_layout
 from tilec.passes.in_flight import Frame, InFlight
 from tilec.passes.overlap import rewritten_views
@@ -47,6 +48,7 @@ def convert(kernel: KernelOp, dispatch: Dispatch, staging_slots: int = STAGING_S
     body = body_of(kernel)
     source = body.parent_op()
     assert source is not None
+    remark_misfits(body)
     _check_view_hazards(body)
     _lay_out(body)
     _Conversion(target_of(kernel), dispatch, body, source, staging_slots).run()
