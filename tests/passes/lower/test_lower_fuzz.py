@@ -6,6 +6,7 @@ from gemm_text import gemm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tilec.backend.ptxas import PtxasError, find_ptxas
 from tilec.diagnostics import InternalError, TilecError, collect
 from tilec.driver import compile_module
 from tilec.source import parse_text
@@ -53,8 +54,11 @@ def test_ptx_or_a_diagnostic(m, n, k, dtype, out, a, b, d, passes, target) -> No
     with collect():
         try:
             module = parse_text(text, "gemm.tile")
-            ptx = compile_module(module, pipeline=",".join(passes), target=target).ptx
-        except InternalError:
+            compiled = compile_module(module, pipeline=",".join(passes), target=target)
+            ptx = compiled.ptx
+            if find_ptxas() is not None:
+                assert compiled.cubin
+        except (InternalError, PtxasError):
             raise
         except TilecError as error:
             assert error.diagnostic.message
