@@ -36,7 +36,7 @@ _schedule = st.one_of(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=300)
 @given(
     m=st.sampled_from([64, 128, 256, 32]),
     n=st.sampled_from([8, 16, 24, 64, 128, 192, 256, 512]),
