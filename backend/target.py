@@ -18,7 +18,6 @@ class Target:
     mma: str
     """Tensor-core generation: "tcgen05" or "wgmma"."""
     smem_per_cta: int
-    smem_per_sm: int
     tmem_columns: int
     """Tensor-memory columns of 32 bits x 128 lanes per SM; 0 where accumulators are registers."""
     sm_count: int
@@ -30,7 +29,6 @@ class Target:
     """32-bit accumulator registers a thread may hold (wgmma)."""
     tma_min_bytes: int = 2048
     """A copy below this stays a thread copy."""
-    registers_per_thread: int = 255
 
     def mma_problem(self, m: int, n: int) -> str | None:
         """Why no MMA of this chip computes an m x n accumulator, or None when one does."""
@@ -71,7 +69,6 @@ TARGETS: dict[str, Target] = {
             ptx_version=80,
             mma="wgmma",
             smem_per_cta=232448,
-            smem_per_sm=233472,
             tmem_columns=0,
             sm_count=132,
             mma_m=(64, 128, 256),
@@ -83,7 +80,6 @@ TARGETS: dict[str, Target] = {
             ptx_version=86,
             mma="tcgen05",
             smem_per_cta=232448,
-            smem_per_sm=233472,
             tmem_columns=512,
             sm_count=148,
             mma_m=(64, 128, 256),

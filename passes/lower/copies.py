@@ -143,7 +143,7 @@ def _move(k: KernelLowering, copy: _Copy, fast: SSAValue, slow: SSAValue, vector
 
     def in_bounds(last: SSAValue) -> SSAValue:
         fits = e.compare("ult", last, extent)
-        return fits if inside is None else e.both(inside, fits)
+        return fits if inside is None else e.bits_and(inside, fits)
 
     shared = k.smem_pointer(_tile_offset(k, copy, fast, slow))
     address = _global_address(k, copy, at)

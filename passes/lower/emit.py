@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.hints import isa
 
 from tilec.dialects.nvvm import AddrSpaceCastOp, ExtractElementOp
 
@@ -101,7 +102,11 @@ class Emitter:
         key = (repr(value), type)  # repr: -0.0 and 0.0 are equal
         if (known := self._constants.get(key)) is not None:
             return known
-        attribute = FloatAttr(value, f32) if type == f32 else IntegerAttr(int(value), type)  # pyright: ignore
+        if isa(type, IntegerType):
+            attribute = IntegerAttr(int(value), type)
+        else:
+            assert type == f32
+            attribute = FloatAttr(value, f32)
         op = llvm.ConstantOp(attribute, type)
         op.location = self.location
         if self._last_constant is None:
@@ -156,9 +161,6 @@ class Emitter:
     def ceil_divided(self, a: SSAValue, b: _Int) -> SSAValue:
         """a / b rounded up, without overflow for any a."""
         return self.plus(self.divided(a, b), self.extended(self.compare("ne", self.modulo(a, b), 0)))
-
-    def both(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self._binary(llvm.AndOp, a, b)
 
     def bits_and(self, a: _Int, b: _Int) -> SSAValue:
         return self._binary(llvm.AndOp, a, b)

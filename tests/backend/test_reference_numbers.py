@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from gemm_text import gemm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,27 +67,6 @@ def test_bf16_of_strided_and_empty_arrays() -> None:
     assert round_bf16(np.array(1.0)).shape == ()
 
 
-GEMM = """
-tile.kernel @gemm(%A: !tile.view<MxKx{input}>, %B: !tile.view<NxKx{input}>, %D: !tile.view<MxNx{output}>) {{
-  tile.grid (%m, %n) over %D step ({m}, {n}) {{
-    %a = tile.alloc : !tile.smem<{m}x{k}x{input}>
-    %b = tile.alloc : !tile.smem<{n}x{k}x{input}>
-    %acc = tile.alloc : !tile.acc<{m}x{n}xf32>
-    tile.for %k over %A dim 1 step {k} {{
-      tile.copy %A[%m, %k] to %a
-      tile.copy %B[%n, %k] to %b
-      tile.mma %acc, %a, %b
-    }}
-    tile.copy %acc to %D[%m, %n]
-  }}
-}}
-"""
-
-
-def gemm(input: str = "f16", output: str = "f32", m: int = 64, n: int = 64, k: int = 32) -> str:
-    return GEMM.format(input=input, output=output, m=m, n=n, k=k)
-
-
 def operands(rng: np.random.Generator, dtype: str, m: int, n: int, k: int) -> tuple[Array, Array]:
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((n, k), np.float32)
     return (round_bf16(a), round_bf16(b)) if dtype == "bf16" else (a.astype(np.float16), b.astype(np.float16))
@@ -99,7 +79,7 @@ def test_gemm_is_the_product(input: str, output: str, tolerance: float, shape: t
     m, n, k = shape
     a, b = operands(np.random.default_rng(0), input, m, n, k)
     d = np.full((m, n), np.nan, np.float16 if output == "f16" else np.float32)
-    run(parse_text(gemm(input, output)), [a, b, d])
+    run(parse_text(gemm(64, 64, 32, dtype=input, out=output)), [a, b, d])
     exact = a.astype(np.float64) @ b.astype(np.float64).T
     assert np.linalg.norm(d - exact) <= tolerance * np.linalg.norm(exact)
     if output == "bf16":
@@ -110,7 +90,7 @@ def test_gemm_is_the_product(input: str, output: str, tolerance: float, shape: t
 def test_empty_tensors(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     d = np.full((m, n), np.nan, np.float32)
-    run(parse_text(gemm()), [np.zeros((m, k), np.float16), np.zeros((n, k), np.float16), d])
+    run(parse_text(gemm(64, 64, 32, out="f32")), [np.zeros((m, k), np.float16), np.zeros((n, k), np.float16), d])
     assert np.array_equal(d, np.zeros((m, n)))
 
 
@@ -118,7 +98,7 @@ def test_integers_are_exact() -> None:
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-8, 9, (100, 500)).astype(np.float16) for _ in range(2))
     d = np.zeros((100, 100), np.float32)
-    run(parse_text(gemm()), [a, b, d])
+    run(parse_text(gemm(64, 64, 32, out="f32")), [a, b, d])
     assert np.array_equal(d, a.astype(np.int64) @ b.astype(np.int64).T)
 
 
@@ -127,7 +107,7 @@ def test_an_mma_rounds_to_f32_once() -> None:
     a, b = np.zeros((1, 16), np.float16), np.zeros((1, 16), np.float16)
     a[0, :3], b[0, :3] = [1, 2**-12, 2**-12], [1, 2**-12, 2**-12]
     d = np.zeros((1, 1), np.float32)
-    run(parse_text(gemm(k=16)), [a, b, d])
+    run(parse_text(gemm(64, 64, 16, out="f32")), [a, b, d])
     assert d[0, 0] == np.float32(1 + 2**-23)
 
 
@@ -135,17 +115,17 @@ def test_the_accumulator_is_f32_between_mmas() -> None:
     a, b = np.zeros((1, 48), np.float16), np.ones((1, 48), np.float16)
     a[0, 0], a[0, 16], a[0, 32] = 1, 2**-24, 2**-24
     d = np.zeros((1, 1), np.float32)
-    run(parse_text(gemm(k=16)), [a, b, d])
+    run(parse_text(gemm(64, 64, 16, out="f32")), [a, b, d])
     assert d[0, 0] == 1
     exact = np.zeros((1, 1))
-    run_float64(parse_text(gemm(k=16)), [a.astype(np.float64), b.astype(np.float64), exact])
+    run_float64(parse_text(gemm(64, 64, 16, out="f32")), [a.astype(np.float64), b.astype(np.float64), exact])
     assert exact[0, 0] == 1 + 2**-23
 
 
 def test_float64_rounds_nothing() -> None:
     rng = np.random.default_rng(2)
     a, b, d = rng.standard_normal((70, 90)), rng.standard_normal((40, 90)), np.zeros((70, 40))
-    run_float64(parse_text(gemm("bf16", "f16")), [a, b, d])
+    run_float64(parse_text(gemm(64, 64, 32, dtype="bf16")), [a, b, d])
     assert np.allclose(d, a @ b.T, rtol=1e-14, atol=1e-14)
 
 
@@ -154,7 +134,7 @@ def test_overflow_and_nan_reach_the_output_quietly() -> None:
     a[1, 0], a[2, 0] = np.nan, -np.inf
     d = np.zeros((3, 1), np.float16)
     with np.errstate(all="raise"):
-        run(parse_text(gemm(output="f16")), [a, b, d])
+        run(parse_text(gemm(64, 64, 32)), [a, b, d])
     assert d[0, 0] == np.inf and np.isnan(d[1, 0]) and d[2, 0] == -np.inf
 
 

@@ -21,7 +21,7 @@ from tile_programs import (
     RUNNING_SUM,
     TWO_MMAS,
     Program,
-    gemm,
+    gemm_program,
 )
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
@@ -122,7 +122,7 @@ def test_ordering(program: Program) -> None:
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 5])
 def test_short_loops(stages: int) -> None:
     """No K tile up to four more than there are stages, several tiles a CTA."""
-    for program in (gemm(n=48), BIAS_INSIDE):
+    for program in (gemm_program("gemm", n=48), BIAS_INSIDE):
         module = parse_text(program.text)
         pipelines = [
             f"tma(0),pipeline({stages}, lag={lag}){end}" for lag in range(stages) for end in ("", ",persistent")
@@ -153,7 +153,7 @@ def test_every_prefix(program: Program) -> None:
 def test_retile(m: int, n: int, k: int, last: str) -> None:
     if m == 128 and n % 16:
         n *= 2
-    for program in (gemm(), BIAS_AFTER, TWO_MMAS, RUNNING_SUM):
+    for program in (gemm_program("gemm"), BIAS_AFTER, TWO_MMAS, RUNNING_SUM):
         # The maximum of partial sums is one of larger steps over K where these are the same.
         depth = 16 if program is RUNNING_SUM else k
         Case(program).check(f"retile({m},{n},{depth}){last}")

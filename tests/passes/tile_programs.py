@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilec.dialects.tile import row_major
+from gemm_text import gemm
 
 
 @dataclass(frozen=True)
@@ -16,53 +16,35 @@ class Program:
     outputs: int = 1
 
 
-def view(dims: str, dtype: str = "f16", *, order: tuple[int, ...] | None = None, facts: str = "") -> str:
-    rank = dims.count("x") + 1
-    chosen = "" if order in (None, row_major(rank)) else f", order = {list(order or ())}"
-    return f"!tile.view<{dims}x{dtype}{chosen}{facts}>"
-
-
-def gemm(
-    *,
-    a: str = view("MxK"),
-    b: str = view("NxK"),
-    d: str = view("MxN"),
+def gemm_program(
+    name: str,
     m: int = 64,
     n: int = 32,
     k: int = 16,
+    *,
     dtype: str = "f16",
-    name: str = "gemm",
+    out: str = "f16",
+    a: str = "",
+    b: str = "",
+    d: str = "",
 ) -> Program:
-    return Program(
-        name,
-        f"""
-tile.kernel @gemm(%A: {a}, %B: {b}, %D: {d}) {{
-  tile.grid (%m, %n) over %D step ({m}, {n}) {{
-    %a = tile.alloc : !tile.smem<{m}x{k}x{dtype}>
-    %b = tile.alloc : !tile.smem<{n}x{k}x{dtype}>
-    %acc = tile.alloc : !tile.acc<{m}x{n}xf32>
-    tile.for %k over %A dim 1 step {k} {{
-      tile.copy %A[%m, %k] to %a
-      tile.copy %B[%n, %k] to %b
-      tile.mma %acc, %a, %b
-    }}
-    tile.copy %acc to %D[%m, %n]
-  }}
-}}""",
-    )
+    return Program(name, gemm(m, n, k, dtype=dtype, out=out, a=a, b=b, d=d))
+
+
+_MN_MAJOR = ", order = [0, 1]"
 
 
 GEMMS = [
-    gemm(),
-    gemm(n=64, k=32, name="two-chunks-f32", d=view("MxN", "f32")),
-    gemm(n=96, k=48, name="three-chunks-odd-swizzle", d=view("MxN", "f32")),
-    gemm(m=128, n=48, k=16, name="narrow"),
-    gemm(a=view("MxK", order=(0, 1)), name="a-mn-major"),
-    gemm(b=view("NxK", order=(0, 1)), d=view("MxN", "f32", order=(0, 1)), n=128, name="b-and-d-mn-major"),
-    gemm(a=view("MxK", facts=", align = 2"), name="a-misaligned"),
-    gemm(d=view("MxN", facts=", tail = free"), n=128, name="d-tail-free"),
-    gemm(d=view("MxN", order=(0, 1), facts=", tail = free"), n=128, name="d-column-major-tail-free"),
-    gemm(a=view("MxK", "bf16"), b=view("NxK", "bf16"), d=view("MxN", "bf16"), dtype="bf16", n=40, k=32, name="bf16"),
+    gemm_program("gemm"),
+    gemm_program("two-chunks-f32", n=64, k=32, out="f32"),
+    gemm_program("three-chunks-odd-swizzle", n=96, k=48, out="f32"),
+    gemm_program("narrow", m=128, n=48),
+    gemm_program("a-mn-major", a=_MN_MAJOR),
+    gemm_program("b-and-d-mn-major", n=128, out="f32", b=_MN_MAJOR, d=_MN_MAJOR),
+    gemm_program("a-misaligned", a=", align = 2"),
+    gemm_program("d-tail-free", n=128, d=", tail = free"),
+    gemm_program("d-column-major-tail-free", n=128, d=_MN_MAJOR + ", tail = free"),
+    gemm_program("bf16", n=40, k=32, dtype="bf16", out="bf16"),
 ]
 
 _HEAD = """

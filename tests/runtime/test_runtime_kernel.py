@@ -11,27 +11,14 @@ import numpy as np
 import pytest
 from fake_compiler import FakeCompiler, sizes
 from fake_driver import DEVICE_MEMORY, FakeArray, FakeDriver, FakeTensor, FakeTorch
+from gemm_text import gemm
 
 import tilec
 from tilec.backend.runtime.driver import LaunchShape
 from tilec.diagnostics import TilecError
 from tilec.kernel import Kernel
 
-GEMM = """
-tile.kernel @gemm(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf16>) {
-  tile.grid (%m, %n) over %D step (128, 128) {
-    %a = tile.alloc : !tile.smem<128x64xf16>
-    %b = tile.alloc : !tile.smem<128x64xf16>
-    %acc = tile.alloc : !tile.acc<128x128xf32>
-    tile.for %k over %A dim 1 step 64 {
-      tile.copy %A[%m, %k] to %a
-      tile.copy %B[%n, %k] to %b
-      tile.mma %acc, %a, %b
-    }
-    tile.copy %acc to %D[%m, %n]
-  }
-}
-"""
+GEMM = gemm()
 BY_HAND = """
 tile.kernel @load(%A: !tile.view<MxKxf16>) {
   %zero = arith.constant 0 : index
