@@ -88,6 +88,20 @@ class GridRule:
 
 
 @dataclass(frozen=True)
+class Assumption:
+    """The launch is refused unless ceil(extent / `step`) is a multiple of `multiple`, for dimension `dim` of view `view`."""
+
+    view: int
+    dim: int
+    step: int
+    multiple: int
+
+    def tiles(self, extent: int) -> int:
+        """Tiles along a dimension of `extent` elements."""
+        return -(-extent // self.step)
+
+
+@dataclass(frozen=True)
 class SmemBlock:
     """A named piece of dynamic shared memory: `offset` and `size` in bytes."""
 
@@ -122,6 +136,7 @@ class KernelABI:
     stages: int = 1
     smem: tuple[SmemBlock, ...] = ()
     barriers: tuple[Barrier, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -136,12 +151,16 @@ class KernelABI:
         abi = cast(KernelABI, _decode(KernelABI, raw, "it"))
         rank = {i: len(view.dims) for i, view in enumerate(abi.views)}
         of_grid = () if abi.grid is None else (abi.grid.view,)
-        for view in (*abi.outputs, *(p.view for p in abi.params), *of_grid):
+        about_views = (*abi.params, *abi.assumptions)
+        for view in (*abi.outputs, *(one.view for one in about_views), *of_grid):
             if view not in rank:
                 raise ValueError(f"view {view} of {len(rank)}")
-        for param in abi.params:
-            if isinstance(param, ExtentParam | PitchParam) and not 0 <= param.dim < rank[param.view]:
-                raise ValueError(f"dimension {param.dim} of a view of rank {rank[param.view]}")
+        for one in about_views:
+            if not isinstance(one, TensorMapParam | PointerParam) and not 0 <= one.dim < rank[one.view]:
+                raise ValueError(f"dimension {one.dim} of a view of rank {rank[one.view]}")
+        for assumed in abi.assumptions:
+            if assumed.step < 1 or assumed.multiple < 1:
+                raise ValueError(f"an assumption with step {assumed.step} and multiple {assumed.multiple}")
         if abi.grid is not None and len(abi.grid.step) != rank[abi.grid.view]:
             raise ValueError(f"{len(abi.grid.step)} steps over a view of rank {rank[abi.grid.view]}")
         return abi

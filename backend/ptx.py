@@ -63,6 +63,10 @@ def _header(abi: KernelABI) -> str:
     lines += [
         f"mbar {b.offset:#8x} {8 * b.stages:8} {b.name}: stages {b.stages}, count {b.count}" for b in abi.barriers
     ]
+    lines += [
+        f"assumes: ceil(extent of {abi.views[a.view].name}, dimension {a.dim} / {a.step}) % {a.multiple} == 0"
+        for a in abi.assumptions
+    ]
     lines += [f"param {i}: {_describe(param, abi)}" for i, param in enumerate(abi.params)]
     return "".join(f"// {line}\n" for line in lines)
 

@@ -9,6 +9,7 @@ from tilec.diagnostics import fail
 from tilec.dialects.tile import (
     AddOp,
     AllocOp,
+    AssumeOp,
     BroadcastOp,
     CastOp,
     CopyOp,
@@ -28,7 +29,7 @@ from tilec.dialects.tile import (
 )
 
 _REGISTERS = (SplatOp, CastOp, BroadcastOp, AddOp, SubOp, MulOp, MaxOp)
-_SYNCHRONOUS = (AllocOp, CopyOp, LoadOp, StoreOp, MmaOp, ForOp, YieldOp, DimOp, GridOp, *_REGISTERS)
+_SYNCHRONOUS = (AllocOp, CopyOp, LoadOp, StoreOp, MmaOp, ForOp, YieldOp, DimOp, AssumeOp, GridOp, *_REGISTERS)
 
 
 def body_of(kernel: KernelOp) -> Block:
@@ -48,7 +49,9 @@ def body_of(kernel: KernelOp) -> Block:
     if not grids:
         return top
     for op in top.ops:
-        if op is not grids[0] and (isinstance(op, AllocOp) or not is_side_effect_free(op)):
+        if isinstance(op, GridOp | AssumeOp):
+            continue
+        if isinstance(op, AllocOp) or not is_side_effect_free(op):
             fail(op, f"{op.name} outside of the grid", hint="move it into the grid, whose body each tile executes")
     return grids[0].body.block
 

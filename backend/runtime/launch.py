@@ -127,10 +127,27 @@ class ParameterBlock:
         self.address = ctypes.addressof(self._pointers)
 
 
+def check_assumptions(abi: KernelABI, arguments: Sequence[Argument]) -> None:
+    """Refuse extents of which the kernel says that it would compute something wrong, or hang."""
+    for assumed in abi.assumptions:
+        view, dim, unit = abi.views[assumed.view].name, assumed.dim, assumed.step * assumed.multiple
+        extent = arguments[assumed.view].shape[dim]
+        if assumed.tiles(extent) % assumed.multiple:
+            raise TilecError(
+                f"kernel {abi.name} assumes a multiple of {assumed.multiple} tiles of {assumed.step} along dimension {dim} "
+                f"of {view}, but that has {extent} elements: {assumed.tiles(extent)} tiles",
+                hint=f"pad dimension {dim} of {view} to {-(-extent // unit) * unit} elements",
+            )
+
+
 def parameter_values(
     abi: KernelABI, device: int, arguments: Sequence[Argument], placements: Sequence[Placement], maps: MapCache
 ) -> list[bytes]:
-    """The parameters of a kernel in order, little-endian as the GPU reads them; `device`'s context is current."""
+    """The parameters of a kernel in order, little-endian as the GPU reads them; `device`'s context is current.
+
+    Raises TilecError for arguments that the kernel does not expect.
+    """
+    check_assumptions(abi, arguments)
     spare = max((a.address for a in arguments), default=0) // MAP_ALIGNMENT * MAP_ALIGNMENT
 
     def value(parameter: Param) -> bytes:

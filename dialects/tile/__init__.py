@@ -7,7 +7,16 @@ from tilec.dialects.tile.layout import MAX_BOX, SWIZZLES, SmemLayout, swizzled, 
 from tilec.dialects.tile.memory import AllocOp, CopyAsyncOp, CopyOp, FreeOp, LoadOp, SliceOp, SlotOp, StoreOp
 from tilec.dialects.tile.mma import CommitOp, MmaOp
 from tilec.dialects.tile.registers import AddOp, BroadcastOp, CastOp, MaxOp, MulOp, SplatOp, SubOp
-from tilec.dialects.tile.structure import DimOp, ForOp, GridOp, KernelOp, ScheduleOp, SingleThreadOp, YieldOp
+from tilec.dialects.tile.structure import (
+    AssumeOp,
+    DimOp,
+    ForOp,
+    GridOp,
+    KernelOp,
+    ScheduleOp,
+    SingleThreadOp,
+    YieldOp,
+)
 from tilec.dialects.tile.sync import (
     ArriveExpectTxOp,
     ArriveOp,
@@ -30,6 +39,7 @@ Tile = Dialect(
         YieldOp,
         SingleThreadOp,
         DimOp,
+        AssumeOp,
         ScheduleOp,
         AllocOp,
         FreeOp,
@@ -73,6 +83,7 @@ __all__ = [
     "AllocOp",
     "ArriveExpectTxOp",
     "ArriveOp",
+    "AssumeOp",
     "BroadcastOp",
     "CastOp",
     "CommitGroupOp",

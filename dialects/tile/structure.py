@@ -1,4 +1,4 @@
-"""Kernels, grids, loops, issue scopes and the tile scheduler."""
+"""Kernels, grids, loops, issue scopes, assumptions and the tile scheduler."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ from tilec.dialects.tile.types import MAX_TILE_EXTENT, ViewType
 
 MAX_GROUP = 1 << 16
 """Rows of tiles in a group of the scheduler, at most."""
+MAX_MULTIPLE = 1 << 16
+"""Of a number of tiles that a kernel assumes, at most."""
 
 
 @irdl_op_definition
@@ -113,6 +115,17 @@ class KernelOp(IRDLOperation):
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
+
+
+def _verify_dimension(view: SSAValue, dimension: int) -> None:
+    assert isinstance(view.type, ViewType)
+    if not 0 <= dimension < view.type.rank:
+        raise VerifyException(f"dim {dimension} of a view of rank {view.type.rank}")
+
+
+def _verify_step(step: int) -> None:
+    if not 1 <= step <= MAX_TILE_EXTENT:
+        raise VerifyException(f"step {step} must be 1 to {MAX_TILE_EXTENT}, as extents of tiles are")
 
 
 def _verify_over(view: SSAValue, steps: Sequence[int]) -> None:
@@ -237,11 +250,8 @@ class ForOp(TileOp):
         return self.body.block.args[0]
 
     def verify_(self) -> None:
-        assert isinstance(self.view.type, ViewType)
-        if not 0 <= self.dimension < self.view.type.rank:
-            raise VerifyException(f"dim {self.dimension} of a view of rank {self.view.type.rank}")
-        if not 1 <= self.step <= MAX_TILE_EXTENT:
-            raise VerifyException(f"step {self.step} must be 1 to {MAX_TILE_EXTENT}, as extents of tiles are")
+        _verify_dimension(self.view, self.dimension)
+        _verify_step(self.step)
         args = self.body.block.args
         if not args or not isinstance(args[0].type, IndexType):
             raise VerifyException("the body's first argument is the loop variable (index)")
@@ -347,9 +357,7 @@ class DimOp(TileOp):
         return self.dim.value.data
 
     def verify_(self) -> None:
-        assert isinstance(self.view.type, ViewType)
-        if not 0 <= self.dimension < self.view.type.rank:
-            raise VerifyException(f"dim {self.dimension} of a view of rank {self.view.type.rank}")
+        _verify_dimension(self.view, self.dimension)
 
     @classmethod
     def parse_syntax(cls, parser: Parser) -> DimOp:
@@ -361,6 +369,82 @@ class DimOp(TileOp):
         printer.print_string(" ")
         printer.print_ssa_value(self.view)
         printer.print_string(f", {self.dimension}")
+
+
+@irdl_op_definition
+class AssumeOp(TileOp):
+    """`tile.assume %A dim 1 step 64 multiple 4`: the number of tiles along a dimension is a multiple of a constant.
+
+    That number is ceil(extent / step). The kernel is right only for arguments of which this holds: the launch refuses all
+    others, and the proof of the protocol may rely on it. It stands directly in the kernel, being a fact of the launch and
+    not of one tile. (Lesson 09, step 6: phases that are reset at each tile are right where
+    `K_TILES % (2 * PIPE_DEPTH) == 0`.)
+    """
+
+    name = "tile.assume"
+
+    view = operand_def(ViewType)
+    dim = prop_def(Int)
+    step_attr = prop_def(Int, prop_name="step")
+    multiple_attr = prop_def(Int, prop_name="multiple")
+
+    traits = traits_def(HasParent(KernelOp), *EFFECTS)
+
+    def __init__(self, view: SSAValue, dim: int, step: int, multiple: int):
+        super().__init__(
+            operands=[view],
+            properties={
+                "dim": IntegerAttr(dim, i64),
+                "step": IntegerAttr(step, i64),
+                "multiple": IntegerAttr(multiple, i64),
+            },
+        )
+
+    @property
+    def dimension(self) -> int:
+        return self.dim.value.data
+
+    @property
+    def step(self) -> int:
+        return self.step_attr.value.data
+
+    @property
+    def multiple(self) -> int:
+        return self.multiple_attr.value.data
+
+    def tiles(self, extent: int) -> int:
+        """Tiles along a dimension of `extent` elements."""
+        return -(-extent // self.step)
+
+    def holds(self, extent: int) -> bool:
+        return self.tiles(extent) % self.multiple == 0
+
+    def verify_(self) -> None:
+        _verify_dimension(self.view, self.dimension)
+        _verify_step(self.step)
+        if not 1 <= self.multiple <= MAX_MULTIPLE:
+            raise VerifyException(f"a multiple of {self.multiple} tiles: 1 to {MAX_MULTIPLE} are supported")
+        assert isinstance(self.view.type, ViewType)
+        extent = self.view.type.dims[self.dimension]
+        if isinstance(extent, int) and not self.holds(extent):
+            raise VerifyException(
+                f"this never holds: dimension {self.dimension} has {extent} elements, {self.tiles(extent)} tiles of "
+                f"{self.step}"
+            )
+
+    @classmethod
+    def parse_syntax(cls, parser: Parser) -> AssumeOp:
+        view = parse_value(parser)
+        numbers: list[int] = []
+        for keyword in ("dim", "step", "multiple"):
+            parser.parse_keyword(keyword)
+            numbers.append(parser.parse_integer(allow_boolean=False, allow_negative=False))
+        return AssumeOp(view, *numbers)
+
+    def print_syntax(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.view)
+        printer.print_string(f" dim {self.dimension} step {self.step} multiple {self.multiple}")
 
 
 @irdl_op_definition

@@ -123,6 +123,7 @@ class _Kernel:
             tile.GridOp: flow.grid,
             tile.SingleThreadOp: flow.single_thread,
             tile.DimOp: lambda op: control.lower_dim(k, op),
+            tile.AssumeOp: lambda op: control.lower_assume(k, op),
             tile.ScheduleOp: lambda op: control.lower_schedule(k, op),
             tile.AllocOp: self._alloc,
             tile.FreeOp: lambda op: core.free(k, op),

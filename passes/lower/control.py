@@ -1,4 +1,4 @@
-"""Scalars, structured control flow and the tile scheduler."""
+"""Scalars, structured control flow, assumptions and the tile scheduler."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from xdsl.dialects import arith, llvm, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tilec.backend.abi import GridRule
+from tilec.backend.abi import Assumption, GridRule
 from tilec.diagnostics import fail
 from tilec.dialects import nvvm
-from tilec.dialects.tile import DimOp, GridOp, RegType, ScheduleOp, SingleThreadOp
+from tilec.dialects.tile import AssumeOp, DimOp, GridOp, RegType, ScheduleOp, SingleThreadOp
 from tilec.passes.divisibility import divisor
 from tilec.passes.lower.emit import Emitter
 from tilec.passes.lower.fragment import Fragment, word_type
@@ -233,6 +233,11 @@ class Flow:
 
 def lower_dim(k: KernelLowering, op: DimOp) -> None:
     k.values[op.res] = k.extent(k.view(op.view), op.dimension)
+
+
+def lower_assume(k: KernelLowering, op: AssumeOp) -> None:
+    """The launch checks it: the kernel itself does nothing."""
+    k.assumptions.append(Assumption(k.view(op.view).index, op.dimension, op.step, op.multiple))
 
 
 def lower_schedule(k: KernelLowering, op: ScheduleOp) -> None:

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilec.backend.abi import (
+    Assumption,
     Barrier,
     ExtentParam,
     GridRule,
@@ -113,6 +114,7 @@ class KernelLowering:
         self.e.location = kernel.location
         self.values: dict[SSAValue, Lowered] = {}
         self.grid: GridRule | None = None
+        self.assumptions: list[Assumption] = []
         self.in_single_thread = False
         self._params: dict[Param, SSAValue] = {}
         self._once: dict[str, SSAValue] = {}
@@ -314,6 +316,7 @@ class KernelLowering:
             barriers=tuple(
                 Barrier(b.name, b.offset, b.size // b.slot_size, _arrivals(b.value)) for b in self.storage.barriers
             ),
+            assumptions=tuple(self.assumptions),
         )
 
 

@@ -284,6 +284,16 @@ def _dim(b: _Builder) -> None:
     b.add(tile.DimOp(view, b.draw(st.integers(0, type.rank - 1))))
 
 
+def _assume(b: _Builder) -> None:
+    if b.depth:  # it stands directly in the kernel
+        return
+    view, type = b.view()
+    dim, step, multiple = b.draw(st.integers(0, type.rank - 1)), b.draw(extents), b.draw(st.integers(1, 16))
+    extent = type.dims[dim]
+    if not isinstance(extent, int) or -(-extent // step) % multiple == 0:
+        b.add(tile.AssumeOp(view, dim, step, multiple))
+
+
 def _schedule(b: _Builder) -> None:
     view, type = b.view()
     steps = b.draw(st.lists(extents, min_size=type.rank, max_size=type.rank))
@@ -324,5 +334,5 @@ def _scf(b: _Builder) -> None:
 
 _MAKERS: Sequence[Callable[[_Builder], None]] = (
     _alloc, _free, _slot, _slice, _copy, _copy_from_tile, _copy_async, _copy_tmem, _load, _store, _mma, _commit,
-    _arrive, _arrive_expect_tx, _try_wait, _sync, _register, _dim, _schedule, _tile_for, _single_thread, _scf,
+    _arrive, _arrive_expect_tx, _try_wait, _sync, _register, _dim, _assume, _schedule, _tile_for, _single_thread, _scf,
 )  # fmt: skip
