@@ -8,7 +8,7 @@ from tilec.backend.reference.cta import Cta, Handlers, Value
 from tilec.backend.reference.numerics import Array
 from tilec.backend.reference.storage import View
 from tilec.diagnostics import fail
-from tilec.dialects.tile import DimOp, ForOp, GridOp, ScheduleOp, SingleThreadOp
+from tilec.dialects.tile import AssumeOp, DimOp, ForOp, GridOp, ScheduleOp
 
 handlers = Handlers()
 
@@ -40,20 +40,27 @@ def _grid(cta: Cta, op: GridOp) -> None:
 
 @handlers.of(ForOp)
 def _tile_for(cta: Cta, op: ForOp) -> None:
-    carried = cta.get_all(op.inits)
+    carried: list[Value] = cta.get_all(op.inits)
     for offset in range(0, cta.get(op.view, View).array.shape[op.dimension], op.step):
         carried = cta.run(op.body.block, [offset, *carried])
     cta.bind(op.res, carried)
 
 
-@handlers.of(SingleThreadOp)
-def _single_thread(cta: Cta, op: SingleThreadOp) -> None:
-    cta.run(op.body.block)
-
-
 @handlers.of(DimOp)
 def _dim(cta: Cta, op: DimOp) -> None:
     cta.set_integer(op.res, cta.get(op.view, View).array.shape[op.dimension])
+
+
+@handlers.of(AssumeOp)
+def _assume(cta: Cta, op: AssumeOp) -> None:
+    view = cta.get(op.view, View)
+    extent = view.array.shape[op.dimension]
+    if not op.holds(extent):
+        fail(
+            op,
+            f"the kernel assumes a multiple of {op.multiple} tiles of {op.step} along dimension {op.dimension} of {view.name}, "
+            f"which has {extent} elements: {op.tiles(extent)} tiles",
+        )
 
 
 @handlers.of(ScheduleOp)

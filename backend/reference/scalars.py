@@ -71,7 +71,7 @@ for _op in (*_UNSIGNED, *_SIGNED):
 @handlers.of(arith.ConstantOp)
 def _constant(cta: Cta, op: arith.ConstantOp) -> None:
     if not isinstance(op.value, IntegerAttr):
-        fail(op, f"a constant of type {op.result.type}: the reference knows integers and index")
+        fail(op, f"a constant of type {op.result.type}: scalars are integers and index")
     cta.set_integer(op.result, op.value.value.data)
 
 

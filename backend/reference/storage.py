@@ -1,17 +1,14 @@
-"""What a CTA holds while it runs: views, shared tiles, accumulators, and barriers that keep count.
-
-Asynchronous operations take effect at issue, but are remembered as `InFlight` until something that completes them has
-been waited for. Using what is in flight is an error, though the numbers are there already.
-"""
+"""What a CTA holds while it runs, and how data moves between tensors and tiles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
 
-from xdsl.ir import Operation
+import numpy as np
 
-from tilec.backend.reference.numerics import Array
-from tilec.diagnostics import fail
+from tilec.backend.reference.numerics import Array, Numerics
 from tilec.dialects.tile import ViewType
 
 
@@ -24,141 +21,61 @@ class View:
     array: Array
 
 
-@dataclass(eq=False)
-class InFlight:
-    """An asynchronous operation that nobody has seen complete yet."""
-
-    op: Operation
-    what: str
-    landed: bool = False
-
-
 @dataclass
-class SharedTile:
-    """A tile in shared memory, by its logical indices: a layout does not change what a program means."""
+class Tile:
+    """A shared tile or an accumulator, by its logical indices: a layout does not change what a program means."""
 
-    name: str
     values: Array
-    load: InFlight | None = None
-    readers: list[InFlight] = field(default_factory=list[InFlight])
-
-    def check_read(self, op: Operation) -> None:
-        if self.load is not None and not self.load.landed:
-            fail(op, f"{self.name} is read before {self.load.what} was waited for")
-
-    def check_write(self, op: Operation) -> None:
-        for flight in (*([self.load] if self.load else []), *self.readers):
-            if not flight.landed:
-                fail(op, f"{self.name} is overwritten before {flight.what} was waited for")
-        self.readers.clear()
 
 
-class Ring(list[SharedTile]):
-    """The shared tiles of the stages."""
+Region = tuple[slice, ...]
+"""Part of a tensor or a tile."""
 
 
-@dataclass
-class TensorCore:
-    """Accumulator memory of one `tile.alloc`: the MMAs that write it, and whether it was given back."""
-
-    writers: list[InFlight] = field(default_factory=list[InFlight])
-    freed: bool = False
-
-
-@dataclass
-class Accumulator:
-    """An accumulator or a slice of one: `values` of a slice is a NumPy view of the whole."""
-
-    name: str
-    values: Array
-    memory: TensorCore
-
-    def check_use(self, op: Operation) -> None:
-        if self.memory.freed:
-            fail(op, f"{self.name} was freed")
-
-    def check_read(self, op: Operation) -> None:
-        self.check_use(op)
-        for flight in self.memory.writers:
-            if not flight.landed:
-                fail(op, f"{self.name} is read before {flight.what} was waited for")
-        self.memory.writers.clear()
+def inside(offsets: Sequence[int], shape: Sequence[int], extents: Sequence[int]) -> tuple[Region, Region]:
+    """The part of a tile at `offsets` that lies inside a tensor: as slices of the tensor, and of the tile."""
+    starts = [min(max(o, 0), e) for o, e in zip(offsets, extents, strict=True)]
+    ends = [max(min(o + s, e), b) for o, s, e, b in zip(offsets, shape, extents, starts, strict=True)]
+    tensor = tuple(slice(b, e) for b, e in zip(starts, ends, strict=True))
+    tile = tuple(slice(b - o, e - o) for b, e, o in zip(starts, ends, offsets, strict=True))
+    return tensor, tile
 
 
-@dataclass
-class Mbarrier:
-    """One mbarrier object. Rounds count from 0; one is complete when its arrivals are in and its bytes written."""
-
-    name: str
-    count: int
-    rounds: int = 0
-    arrivals: int = 0
-    announced: int = 0
-    written: int = 0
-    riding: list[InFlight] = field(default_factory=list[InFlight])
-    """What the current round completes."""
-    arrived: list[InFlight] = field(default_factory=list[InFlight])
-    """What earlier rounds have completed, not waited for yet."""
-
-    @property
-    def round(self) -> str:
-        return f"round {self.rounds} of {self.name} (parity {self.rounds & 1})"
-
-    def arrive(self, op: Operation, *, announce: int = 0) -> None:
-        if self.arrivals == self.count:
-            fail(op, f"an arrival too many: {self.round} has all {self.count}, and {self._bytes()}")
-        self.arrivals += 1
-        self.announced += announce
-        self._advance(op)
-
-    def write(self, op: Operation, size: int) -> None:
-        """Bytes of a copy are there."""
-        self.written += size
-        self._advance(op)
-
-    def wait(self, op: Operation, parity: int) -> None:
-        """Block until the round of that parity is complete. Before round 0, parity 1 reads as complete."""
-        if self.rounds & 1 == parity:
-            fail(
-                op,
-                f"this wait never ends: {self.name} is asked for parity {parity} and has completed {self.rounds} "
-                f"rounds; {self.round} has {self.arrivals} of {self.count} arrivals, and {self._bytes()}",
-            )
-        for flight in self.arrived:
-            flight.landed = True
-        self.arrived.clear()
-
-    def _bytes(self) -> str:
-        return f"{self.written} of {self.announced} announced bytes"
-
-    def _advance(self, op: Operation) -> None:
-        if self.arrivals < self.count:
-            return
-        if self.written > self.announced:
-            fail(op, f"the byte budget does not match: {self.round} has got {self._bytes()}")
-        if self.written == self.announced:
-            self.arrived += self.riding
-            self.riding.clear()
-            self.rounds += 1
-            self.arrivals = self.announced = self.written = 0
+def load(view: View, offsets: Sequence[int], tile: Array) -> Region:
+    """Fill a tile from a tensor, with zeros outside of it. The part of the tensor that was read."""
+    tensor_part, tile_part = inside(offsets, tile.shape, view.array.shape)
+    part = view.array[tensor_part]
+    if part.shape != tile.shape:
+        tile[...] = 0
+    tile[tile_part] = part
+    return tensor_part
 
 
-class Barriers(list[Mbarrier]):
-    """The mbarriers of the stages."""
+def store(view: View, offsets: Sequence[int], values: Array, numerics: Numerics) -> Region:
+    """Put a tile into a tensor, and nothing outside of it. The part of the tensor that was written."""
+    tensor_part, tile_part = inside(offsets, values.shape, view.array.shape)
+    view.array[tensor_part] = numerics.round(values[tile_part], view.type.dtype)
+    return tensor_part
 
 
-@dataclass
-class BulkGroups:
-    """TMA stores of the issuing thread: those of the open group, and the committed groups, oldest first."""
+def size_of(region: Region) -> int:
+    """Elements of a part of a tensor."""
+    size = 1
+    for part in region:
+        size *= part.stop - part.start
+    return size
 
-    open: list[InFlight] = field(default_factory=list[InFlight])
-    committed: list[list[InFlight]] = field(default_factory=list[list[InFlight]])
 
-    def commit(self) -> None:
-        self.committed.append(self.open)
-        self.open = []
+def multiply(accumulator: Array, a: Array, b: Array, *, accumulate: bool) -> None:
+    """accumulator (+)= a * b^T. Products are exact, and one MMA sums them in float64 and rounds once; hardware rounds
+    more often."""
+    total = _product(a.astype(np.float64), b.astype(np.float64))
+    if accumulate:
+        total += accumulator
+    accumulator[...] = total  # rounds: the array has the accumulator's dtype
 
-    def wait(self, pending: int) -> None:
-        while len(self.committed) > pending:
-            for store in self.committed.pop(0):
-                store.landed = True
+
+def _product(a: Array, b: Array) -> Array:
+    """a * b^T by a few rows at a time: BLAS starts threads for larger products, which costs more than a whole tile."""
+    few = gcd(a.shape[0], 8)
+    return (a.reshape(-1, few, a.shape[1]) @ b.T).reshape(a.shape[0], b.shape[0])

@@ -129,25 +129,6 @@ def test_tiles_of_a_row(extent: int) -> None:
         assert np.array_equal(buffer, np.pad(np.ones(extent), 4))
 
 
-def test_a_cta_executes_what_stands_around_its_tile() -> None:
-    # The barrier is initialised by each CTA: its first round is round 0 in every tile.
-    text = """
-    tile.kernel @f(%D: !tile.view<Nxf32>) {
-      %p0 = arith.constant 0 : i32
-      %bar = tile.mbarrier.init count 1 : !tile.mbarrier<1>
-      %r = tile.splat 1.0 : !tile.reg<4xf32>
-      tile.grid (%i) over %D step (4) {
-        tile.mbarrier.arrive %bar
-        tile.mbarrier.try_wait %bar, %p0
-        tile.copy %r to %D[%i]
-      }
-    }
-    """
-    d = np.zeros(12, np.float32)
-    run(parse_text(text), [d])
-    assert (d == 1).all()
-
-
 def test_a_register_tile_is_a_value() -> None:
     text = """
     tile.kernel @f(%A: !tile.view<Nxf32>, %D: !tile.view<Nxf32>) {
@@ -405,3 +386,85 @@ def test_one_kernel_is_chosen() -> None:
 def test_what_cannot_be_executed(body: str, message: str) -> None:
     with pytest.raises(TilecError, match=message):
         run(parse_text(f"tile.kernel @f(%D: !tile.view<Nxf32>) {{\n{body}\n}}"), [np.zeros(4, np.float32)])
+
+
+def test_shared_memory_is_poison_until_it_is_written() -> None:
+    text = """
+    tile.kernel @f(%D: !tile.view<Nxf32>) {
+      %i = arith.constant 0 : index
+      %t = tile.alloc : !tile.smem<4xf32>
+      tile.copy %t to %D[%i]
+    }
+    """
+    d = np.zeros(4, np.float32)
+    run(parse_text(text), [d])
+    assert np.isnan(d).all()
+
+
+# Shapes and accumulation that others got wrong
+
+
+@pytest.mark.parametrize("n", range(8, 257, 8))
+@pytest.mark.parametrize("order", ["", ", order = [0, 1]"])
+def test_every_width_of_an_accumulator(n: int, order: str) -> None:
+    text = f"""
+    tile.kernel @f(%A: !tile.view<64x32xbf16>, %B: !tile.view<Nx32xbf16{order}>, %D: !tile.view<64xNxf32>) {{
+      tile.grid (%m, %n) over %D step (64, {n}) {{
+        %a = tile.alloc : !tile.smem<64x32xbf16>
+        %b = tile.alloc : !tile.smem<{n}x32xbf16{order}>
+        %acc = tile.alloc : !tile.acc<64x{n}xf32>
+        tile.for %k over %A dim 1 step 32 {{
+          tile.copy %A[%m, %k] to %a
+          tile.copy %B[%n, %k] to %b
+          tile.mma %acc, %a, %b
+        }}
+        tile.copy %acc to %D[%m, %n]
+      }}
+    }}
+    """
+    rng = np.random.default_rng(n)
+    a, b = rng.integers(-8, 9, (64, 32)).astype(np.float32), rng.integers(-8, 9, (2 * n - 3, 32)).astype(np.float32)
+    d = np.zeros((64, len(b)), np.float32)
+    run(parse_text(text), [a, np.asfortranarray(b) if order else b, d])
+    assert np.array_equal(d, a @ b.T)
+
+
+def ones(k: int, block_k: int) -> Array:
+    text = f"""
+    tile.kernel @f(%A: !tile.view<MxKxbf16>, %B: !tile.view<NxKxbf16>, %D: !tile.view<MxNxf32>) {{
+      tile.grid (%m, %n) over %D step (64, 64) {{
+        %a = tile.alloc : !tile.smem<64x{block_k}xbf16>
+        %b = tile.alloc : !tile.smem<64x{block_k}xbf16>
+        %acc = tile.alloc : !tile.acc<64x64xf32>
+        tile.for %k over %A dim 1 step {block_k} {{
+          tile.copy %A[%m, %k] to %a
+          tile.copy %B[%n, %k] to %b
+          tile.mma %acc, %a, %b
+        }}
+        tile.copy %acc to %D[%m, %n]
+      }}
+    }}
+    """
+    d = np.zeros((64, 64), np.float32)
+    run(parse_text(text), [np.ones((64, k), np.float32), np.ones((64, k), np.float32), d])
+    return d
+
+
+@pytest.mark.parametrize(("k", "block_k"), [(24, 16), (24, 32), (64, 64), (128, 64), (128, 16), (8, 64)])
+def test_no_part_of_k_is_dropped_or_counted_twice(k: int, block_k: int) -> None:
+    assert (ones(k, block_k) == k).all()
+
+
+@pytest.mark.parametrize("block_k", [24, 40, 56])
+def test_a_k_tile_that_no_instruction_divides_is_refused(block_k: int) -> None:
+    with pytest.raises(TilecError, match=f"K = {block_k} is not a multiple of 16, the K of one bf16 instruction"):
+        ones(24, block_k)
+
+
+def test_asynchronous_kernels_belong_to_the_simulator(examples: Path) -> None:
+    with pytest.raises(TilecError) as error:
+        run(parse_file(examples / "step4_tma.tile"), [np.zeros((8, 8), np.float16) for _ in range(3)])
+    assert error.value.diagnostic.message == (
+        "tile.mbarrier.init is asynchronous: the reference executes synchronous kernels"
+    )
+    assert error.value.diagnostic.hint == "tilec.backend.simulator executes both"

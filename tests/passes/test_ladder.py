@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 
-from tilec.backend.reference import run
+from tilec.backend.simulator import run
 from tilec.context import make_context
 from tilec.dialects.tile import MbarrierInitOp
 from tilec.driver import run_pass

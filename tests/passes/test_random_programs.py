@@ -1,4 +1,4 @@
-"""Random loop bodies: whatever the order of loads, MMAs, reads and writes, passes keep the meaning and the ordering."""
+"""Random loop bodies: whatever the order of loads, MMAs, reads and writes, passes keep the meaning and the ordering, or the simulator says so."""
 
 from __future__ import annotations
 
@@ -117,4 +117,3 @@ def test_random_programs(
     with np.errstate(all="ignore"):
         case.check(f"{first}{ring}")
         case.check(f"{first}{ring},persistent", ctas=1)
-        case.check_ordering(f"{first}{ring},persistent", ctas=1)

@@ -1,0 +1,58 @@
+"""Which kernel runs, and the CTAs that it is launched with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument
+
+from tilec.backend.reference.control import tile_counts
+from tilec.backend.reference.storage import View
+from tilec.backend.target import DEFAULT_TARGET, TARGETS
+from tilec.diagnostics import TilecError, fail, location_of
+from tilec.dialects.tile import GridOp, KernelOp, ScheduleOp
+
+
+def find_kernel(module: ModuleOp, name: str | None) -> KernelOp:
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp) and name in (None, op.sym_name.data)]
+    if len(kernels) == 1:
+        return kernels[0]
+    if kernels:
+        names = ", ".join(f"@{kernel.sym_name.data}" for kernel in kernels)
+        raise TilecError(f"several kernels: {names}", location_of(module), hint="say which one to run")
+    raise TilecError("no kernel in this module" if name is None else f"no kernel @{name} in this module")
+
+
+def launch(kernel: KernelOp, views: Sequence[View], ctas: int | None) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """The CTAs of a kernel: (offsets of its tile of the grid, its number, how many there are)."""
+    grids = [op for op in kernel.walk() if isinstance(op, GridOp)]
+    schedules = [op for op in kernel.walk() if isinstance(op, ScheduleOp)]
+    if not grids and not schedules:
+        yield (), 0, 1
+        return
+    ruler, *more = (*grids, *schedules)
+    if (grids and more) or (grids and ruler.parent_op() is not kernel):
+        fail(more[0] if more else ruler, "a kernel has one tile.grid, directly in its body, or a tile.schedule")
+    if not isinstance(ruler.view, BlockArgument) or ruler.view.owner is not kernel.body.block:
+        fail(ruler, "tiles are counted over an argument of the kernel")
+    array = views[ruler.view.index].array
+    if isinstance(ruler, GridOp):
+        tiles = list(product(*(range(0, extent, step) for extent, step in zip(array.shape, ruler.step, strict=True))))
+        yield from ((tile, number, len(tiles)) for number, tile in enumerate(tiles))
+    else:
+        total = min(_persistent_ctas(kernel, ctas), prod(tile_counts(array, ruler.step)))
+        yield from (((), number, total) for number in range(total))
+
+
+def _persistent_ctas(kernel: KernelOp, asked: int | None) -> int:
+    if asked is not None:
+        if asked < 1:
+            raise TilecError(f"a persistent kernel runs on at least one CTA, not {asked}", location_of(kernel))
+        return asked
+    name = DEFAULT_TARGET if kernel.target is None else kernel.target.data
+    if name not in TARGETS:
+        fail(kernel, f"unknown target '{name}'", hint=f"known: {', '.join(TARGETS)}")
+    return TARGETS[name].sm_count

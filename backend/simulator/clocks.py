@@ -1,0 +1,109 @@
+"""Happens-before: what each agent knows of the threads' accesses, of the engines' work and of barrier rounds.
+
+Time is one counter per CTA that each operation advances, so that an access by several agents has one time. Knowledge
+comes in three domains, since a barrier of threads alone orders neither the async proxy nor tensor memory:
+
+* `g`, generic: by agent, the time up to which its accesses are ordered before ours; of the tensor core, the MMAs that are
+  complete; of the bulk groups, those that have been read and those that are written; by mbarrier, its completed rounds.
+* `p`, async proxy: by agent, the time up to which its accesses of shared memory are visible to TMA and to MMAs.
+* `q`, tensor memory: by agent, the time up to which its reads of accumulators are complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Clock:
+    """Knowledge. The lists are never changed in place, so that copies may share them."""
+
+    g: list[int]
+    p: list[int]
+    q: list[int]
+
+    def copy(self) -> Clock:
+        return Clock(self.g, self.p, self.q)
+
+    def join(self, other: Clock) -> None:
+        self.g = list(map(max, self.g, other.g))
+        self.p = list(map(max, self.p, other.p))
+        self.q = list(map(max, self.q, other.q))
+
+
+@dataclass(frozen=True)
+class Components:
+    """Where things stand in `g`: the agents first, then the engines, then the slots of the mbarriers."""
+
+    agents: int
+    slots: int
+
+    @property
+    def tensor_core(self) -> int:
+        return self.agents
+
+    @property
+    def bulk_read(self) -> int:
+        return self.agents + 1
+
+    @property
+    def bulk_write(self) -> int:
+        return self.agents + 2
+
+    def slot(self, number: int) -> int:
+        return self.agents + 3 + number
+
+    def nothing(self) -> Clock:
+        threads = [0] * self.agents
+        return Clock([0] * self.slot(self.slots), threads, threads)
+
+
+@dataclass(eq=False)
+class Agent:
+    """Threads that act as one. Its own events are always known to it: `g` holds them only for others to take."""
+
+    index: int
+    name: str
+    clock: Clock
+    tensor: Clock
+    """What `fence after_thread_sync` has put before this agent's tensor-core operations."""
+    synced: int = 0
+    """When that fence was last executed."""
+    loads_done: int = 0
+    """Time of the last accumulator read that `tmem.wait_ld` has completed."""
+    fenced: dict[str, int] = field(default_factory=dict[str, int])
+    """When each kind of fence was last executed."""
+
+    def publish(self, now: int) -> Clock:
+        """What another agent learns from this one."""
+        clock = self.clock.copy()
+        clock.g = [*clock.g]
+        clock.g[self.index] = now
+        return clock
+
+    def learn(self, component: int, time: int) -> None:
+        if self.clock.g[component] < time:
+            self.clock.g = [*self.clock.g]
+            self.clock.g[component] = time
+
+    def fence(self, kind: str, now: int) -> None:
+        self.fenced[kind] = now
+        match kind:
+            case "proxy_async":
+                self.clock.p = [*self.clock.p]
+                self.clock.p[self.index] = now
+            case "before_thread_sync":
+                self.clock.q = [*self.clock.q]
+                self.clock.q[self.index] = self.loads_done
+            case _:
+                self.tensor, self.synced = self.clock.copy(), now
+
+
+def meet(agents: Sequence[Agent], now: int) -> None:
+    """A barrier of threads."""
+    first, *others = (agent.publish(now) for agent in agents)
+    for other in others:
+        first.join(other)
+    for agent in agents:
+        agent.clock = first.copy()
