@@ -1,0 +1,140 @@
+"""Small launches of a kernel, for simulating what a proof cannot decide, and for replaying what it refutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import BlockArgument, SSAValue
+
+from tilec.backend.protocol.inputs import dims_of, extent_names
+from tilec.dialects.tile import (
+    AssumeOp,
+    CopyAsyncOp,
+    CopyOp,
+    DimOp,
+    ForOp,
+    GridOp,
+    KernelOp,
+    MbarrierInitOp,
+    ScheduleOp,
+    SmemType,
+)
+
+_DEFAULT_EXTENT = 64
+_MOST_TRIPS = 17
+"""Iterations of a loop that are tried, at most."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """One launch on one CTA."""
+
+    extents: dict[str, int]
+    trips: int
+    """Iterations of each loop over an extent."""
+    turns: int
+    """Tiles that the CTA visits."""
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{name} = {extent}" for name, extent in self.extents.items()) or "its only size"
+        tiles = "one tile" if self.turns == 1 else f"{self.turns} tiles"
+        return f"{names}: {tiles} on one CTA"
+
+
+def small_sizes(kernel: KernelOp, *, trips: int = 0, turns: int = 0) -> list[Size]:
+    """Launches with few iterations and few tiles, smallest first; `trips` and `turns` ask for at least as many."""
+    depth = max((op.res.type.depth for op in kernel.walk() if isinstance(op, MbarrierInitOp)), default=1)
+    persistent = any(isinstance(op, ScheduleOp) for op in kernel.walk())
+    most_trips = min(max(trips, 2 * depth + 1), _MOST_TRIPS) if loop_steps(kernel) else 0
+    most_turns = max(turns, 3) if persistent else 1
+    pairs = sorted(
+        product(range(most_trips + 1), range(1, most_turns + 1)), key=lambda pair: ((pair[0] + 1) * pair[1], pair)
+    )
+    return list(_distinct(sized(kernel, *pair) for pair in pairs))
+
+
+def _distinct(sizes: Iterator[Size]) -> Iterator[Size]:
+    seen: set[tuple[tuple[str, int], ...]] = set()
+    for size in sizes:
+        key = tuple(size.extents.items())
+        if key not in seen:
+            seen.add(key)
+            yield size
+
+
+def sized(kernel: KernelOp, trips: int, turns: int) -> Size:
+    """A launch in which loops run `trips` times and one CTA visits `turns` tiles, as far as extents are free."""
+    steps, ruled = loop_steps(kernel), _ruled(kernel)
+    tiles = _tile_extents(kernel)
+    extents: dict[str, int] = {}
+    for name in extent_names(kernel):
+        if name in ruled:
+            dimension, step = ruled[name]
+            extents[name] = step * (turns if dimension == 0 else 1)
+        elif name in steps:
+            extents[name] = steps[name] * trips
+        else:
+            extents[name] = tiles.get(name, _DEFAULT_EXTENT)
+    return Size(extents, trips, turns)
+
+
+def satisfies_assumptions(kernel: KernelOp, extents: dict[str, int]) -> bool:
+    """Whether a launch is one that the kernel is written for."""
+    for op in kernel.walk():
+        if isinstance(op, AssumeOp) and isinstance(op.view, BlockArgument):
+            name = dims_of(op.view)[op.dimension]
+            extent = extents[name] if isinstance(name, str) else name
+            if -(-extent // op.step) % op.multiple:
+                return False
+    return True
+
+
+def loop_steps(kernel: KernelOp) -> dict[str, int]:
+    """By extent, the largest step of the loops over it."""
+    steps: dict[str, int] = {}
+    for op in kernel.walk():
+        match op:
+            case ForOp():
+                _note(steps, op.view, op.dimension, op.step)
+            case scf.ForOp() if isinstance(op.ub.owner, DimOp):
+                step = op.step.owner
+                if isinstance(step, arith.ConstantOp) and isinstance(step.value, IntegerAttr):
+                    _note(steps, op.ub.owner.view, op.ub.owner.dimension, step.value.value.data)
+            case _:
+                pass
+    return steps
+
+
+def _note(extents: dict[str, int], view: SSAValue, dimension: int, extent: int) -> None:
+    if isinstance(view, BlockArgument):
+        name = dims_of(view)[dimension]
+        if isinstance(name, str):
+            extents[name] = max(extent, extents.get(name, 0))
+
+
+def _ruled(kernel: KernelOp) -> dict[str, tuple[int, int]]:
+    """By extent, the dimension and the step of the grid or the schedule over it."""
+    for op in kernel.walk():
+        if isinstance(op, GridOp | ScheduleOp) and isinstance(op.view, BlockArgument):
+            names: Sequence[int | str] = dims_of(op.view)
+            return {
+                name: (dimension, op.step[dimension]) for dimension, name in enumerate(names) if isinstance(name, str)
+            }
+    return {}
+
+
+def _tile_extents(kernel: KernelOp) -> dict[str, int]:
+    """By extent, the largest tile that is copied along it."""
+    extents: dict[str, int] = {}
+    for op in kernel.walk():
+        if not isinstance(op, CopyOp | CopyAsyncOp) or op.dest is None:
+            continue
+        view, tile = (op.source, op.dest) if op.is_load else (op.dest, op.source)
+        if isinstance(tile.type, SmemType):
+            for dimension, extent in enumerate(tile.type.shape):
+                _note(extents, view, dimension, extent)
+    return extents
