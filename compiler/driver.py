@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 Emit = Literal["tile", "nvvm", "llvm", "ptx", "cubin"]
 _Result = TypeVar("_Result")
+_PLAIN, _CHECK, _LOWER = "threads", "check-protocol", "lower"
+"""Passes that run by themselves."""
 
 
 class Observer:
@@ -81,20 +83,27 @@ def compile_module(
     target: str | None = None,
     emit: Emit = "ptx",
     observer: Observer | None = None,
+    check: bool = False,
 ) -> Compiled:
     """Run `pipeline` on a copy of `module` and go as far as `emit`.
 
-    `target` goes before what the kernels' own ``target`` attribute says; where neither is there it is the default.
+    `target` goes before what the kernels' own ``target`` attribute says; where neither is there it is the default. With
+    `check` the protocol of what is about to be lowered is proved first (`tilec.passes.check_protocol`): a kernel whose
+    protocol is refuted becomes no code.
     """
     passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
     context = make_context()
     module = module.clone()
     _set_target(module, target)
     module_after: dict[str, ModuleOp] = {}
+    proved = False
     for one in passes:
+        if one.name == _LOWER and check and not proved:
+            _check_protocol(module, context, observer)
         run_pass(one, module, context, observer)
         module_after[one.name] = module.clone()
-    compiled = Compiled(module, module_after, context, observer)
+        proved = one.name == _CHECK
+    compiled = Compiled(module, module_after, context, observer, check=check and not proved)
     compiled.get(emit)
     return compiled
 
@@ -131,6 +140,16 @@ def run_pass(
         observer.pass_done(one, module, seconds)
 
 
+def _check_protocol(module: ModuleOp, context: Context, observer: Observer | None) -> None:
+    """The pass, as a stage: it changes nothing that an observer could look at."""
+    if any(is_synchronous(op) for op in module.walk() if isinstance(op, KernelOp)):
+        return  # the lowering says what it thinks of that
+    start = perf_counter()
+    PASSES[_CHECK]()().apply(context, module)
+    if observer is not None:
+        observer.stage_done(_CHECK, perf_counter() - start)
+
+
 def _entries(module: ModuleOp) -> list[Operation]:
     """The functions of a lowered module that are launched."""
     return [op for op in module.walk() if "tile.abi" in op.attributes]
@@ -151,7 +170,13 @@ class Compiled:
     """What came out of the passes, and each later stage, computed once when it is first read."""
 
     def __init__(
-        self, tile: ModuleOp, module_after: Mapping[str, ModuleOp], context: Context, observer: Observer | None
+        self,
+        tile: ModuleOp,
+        module_after: Mapping[str, ModuleOp],
+        context: Context,
+        observer: Observer | None,
+        *,
+        check: bool,
     ) -> None:
         self.tile = tile
         """The module after all passes."""
@@ -159,20 +184,26 @@ class Compiled:
         """The module after each pass, by the name of the pass (the last one, where it ran twice)."""
         self._context = context
         self._observer = observer
+        self._check = check
+
+    @cached_property
+    def asynchronous(self) -> ModuleOp:
+        """The module that is lowered: kernels that are synchronous still have got the plain schedule, copies by threads."""
+        module = self.tile.clone()
+        if any(is_synchronous(op) for op in module.walk() if isinstance(op, KernelOp)):
+            run_pass(PASSES[_PLAIN]()(), module, self._context, self._observer)
+        return module
 
     @cached_property
     def nvvm(self) -> ModuleOp:
         """The lowered module."""
-        module = self.tile.clone()
-        kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-        # The plain schedule where a kernel is synchronous still: nobody asked for TMA, so that the threads copy.
-        plain = any(is_synchronous(kernel) for kernel in kernels)
-        if plain:
-            run_pass(PASSES["threads"]()(), module, self._context, self._observer)
-        if kernels:
+        module = self.asynchronous.clone()
+        if any(isinstance(op, KernelOp) for op in module.walk()):
+            if self._check:
+                _check_protocol(module, self._context, self._observer)
             # L2 is the largest form of a program, and checked again anyway: each operation against the table of what selects,
             # all of it by LLVM.
-            run_pass(PASSES["lower"]()(), module, self._context, self._observer, check=False)
+            run_pass(PASSES[_LOWER]()(), module, self._context, self._observer, check=False)
         return module
 
     @cached_property

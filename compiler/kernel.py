@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import BlockArgument
-from xdsl.rewriter import Rewriter
 
 from tilec.backend.ptxas import find_ptxas, probe_ptxas
 from tilec.backend.runtime.arguments import (
@@ -34,10 +32,10 @@ from tilec.backend.runtime.launch import Loaded, ParameterBlock, Plan, count_cta
 from tilec.backend.runtime.tensor_map import MapCache, MapFields, fix_small_tensor
 from tilec.backend.target import DEFAULT_TARGET
 from tilec.diagnostics import TilecError, kind_of
-from tilec.dialects.tile import CopyAsyncOp, ViewType
 from tilec.driver import Compiled, compile_module, find_kernel, find_target
 from tilec.source import parse_file, parse_text
 from tilec.spec import parse_pipeline
+from tilec.variants import check_facts, declared, is_by_hand, specialised
 
 _compile_lock = threading.Lock()
 """Code generation is one at a time in a process: LLVM's global context is shared by all kernels."""
@@ -45,13 +43,19 @@ _MAX_CALLS = 1024
 
 
 def compile(
-    source: str | Path | ModuleOp, *, pipeline: str = "", target: str | None = None, driver: Driver | None = None
+    source: str | Path | ModuleOp,
+    *,
+    pipeline: str = "",
+    target: str | None = None,
+    check: bool = True,
+    driver: Driver | None = None,
 ) -> Kernel:
     """A kernel from the path of a ``.tile`` file, from the text of one, or from a module.
 
     `pipeline` is as on the command line (``"tma,pipeline(2),persistent"``). Without `target` the GPU of the tensors decides.
-    `driver` takes the place of the CUDA driver, for tests. Raises TilecError for all that is wrong with the arguments; what
-    the passes refuse is raised when a variant is compiled: by the first call, or by `Kernel.compiled`.
+    `check` is the proof of its protocol, without which a kernel is not lowered. `driver` takes the place of the CUDA driver,
+    for tests. Raises TilecError for all that is wrong with the arguments; what the passes and the proof refuse is raised when
+    a variant is compiled: by the first call, or by `Kernel.compiled`.
     """
     match source:
         case ModuleOp():
@@ -65,7 +69,7 @@ def compile(
                 f"a program is a path, the text of a file or a module, not {kind_of(source)}",
                 hint='for example tilec.compile("gemm.tile")',
             )
-    return Kernel(module, pipeline=pipeline, target=target, driver=driver)
+    return Kernel(module, pipeline=pipeline, target=target, check=check, driver=driver)
 
 
 @dataclass(frozen=True)
@@ -90,13 +94,20 @@ class Kernel:
     """
 
     def __init__(
-        self, module: ModuleOp, *, pipeline: str = "", target: str | None = None, driver: Driver | None = None
+        self,
+        module: ModuleOp,
+        *,
+        pipeline: str = "",
+        target: str | None = None,
+        check: bool = True,
+        driver: Driver | None = None,
     ) -> None:
         if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TilecError(f"a kernel is made of a module, not {kind_of(module)}", hint="tilec.compile reads files")
         self.module = module
         """The program as given."""
         self._passes = parse_pipeline(pipeline)
+        self._check_protocol = check
         kernel = find_kernel(module)
         self.name = kernel.sym_name.data
         written = kernel.attributes.get("target")
@@ -106,8 +117,7 @@ class Kernel:
         self._views = kernel.views
         arguments = kernel.body.block.args
         self._names = tuple(a.name_hint or f"number {i}" for i, a in enumerate(arguments))
-        # Copies that name their engine rely on the facts that the types declare: no other class may stand in for them.
-        self._by_hand = any(isinstance(op, CopyAsyncOp) for op in kernel.walk())
+        self._by_hand = is_by_hand(kernel)
         self._given_driver = driver
         self._load_lock = threading.Lock()
         self._variants: dict[tuple[str, tuple[Facts, ...]], Compiled] = {}
@@ -152,7 +162,7 @@ class Kernel:
         if target is not None:
             find_target(target)
         if not tensors:
-            return self._variant(target or self._target or DEFAULT_TARGET, tuple(_declared(v) for v in self._views))
+            return self._variant(target or self._target or DEFAULT_TARGET, tuple(declared(v) for v in self._views))
         driver = self._driver
         arguments = tuple(read(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True))
         self._check(arguments)
@@ -206,8 +216,8 @@ class Kernel:
         if found is None:
             with _compile_lock:
                 if (target, facts) not in self._variants:
-                    module = self.module if self._by_hand else _specialised(self.module, facts)
-                    compiled = compile_module(module, pipeline=self._passes, target=target)
+                    module = self.module if self._by_hand else specialised(self.module, facts)
+                    compiled = compile_module(module, pipeline=self._passes, target=target, check=self._check_protocol)
                     self._variants[target, facts] = compiled
                 found = self._variants[target, facts]
         return found
@@ -240,10 +250,10 @@ class Kernel:
             return tuple(place(n, a) for n, a in zip(self._names, arguments, strict=True))
         placements: list[Placement] = []
         for name, view, argument in zip(self._names, self._views, arguments, strict=True):
-            declared = _declared(view)
-            placement = place(name, argument, declared.order)
-            _check_facts(name, declared, placement, argument)
-            placements.append(Placement(declared, placement.pitches))
+            facts = declared(view)
+            placement = place(name, argument, facts.order)
+            check_facts(name, facts, placement, argument)
+            placements.append(Placement(facts, placement.pitches))
         return tuple(placements)
 
 
@@ -252,53 +262,6 @@ def _machine_code(compiled: Compiled) -> bytes | None:
     if find_ptxas() is None or probe_ptxas().ptx_version < compiled.target.ptx_version:
         return None
     return compiled.cubin
-
-
-def _declared(view: ViewType) -> Facts:
-    return Facts(view.order, view.align, view.tail)
-
-
-def _specialised(module: ModuleOp, facts: Sequence[Facts]) -> ModuleOp:
-    """A copy of `module` whose kernel is for arguments of these classes."""
-    module = module.clone()
-    block = find_kernel(module).body.block
-    for argument, fact in zip(tuple(block.args), facts, strict=True):
-        assert isinstance(argument.type, ViewType)
-        wanted = argument.type.with_facts(order=fact.order, align=fact.align, tail=fact.tail)
-        fresh = Rewriter.replace_value_with_new_type(argument, wanted)
-        assert isinstance(fresh, BlockArgument)
-        fresh.location = argument.location
-    return module
-
-
-def _check_facts(name: str, declared: Facts, placement: Placement, argument: Argument) -> None:
-    """A kernel that names its copy engines takes tensors at least as good as its types declare."""
-    facts = placement.facts
-    if facts.order != declared.order:
-        raise TilecError(
-            f"argument {name}: dimension {facts.order[0]} is contiguous, but the kernel was written for views whose "
-            f"dimension {declared.order[0]} is (order = {list(declared.order)})",
-            hint="pass the tensor in the other layout, or write the view's type for this one",
-        )
-    if facts.align < declared.align:
-        slow = [d for d in declared.order[1:] if placement.pitches[d] % declared.align]
-        what = (
-            f"the pitch of dimension {slow[0]} is {placement.pitches[slow[0]]} bytes"
-            if slow
-            else f"it starts at 0x{argument.address:x}, {argument.address % declared.align} bytes past such an address"
-        )
-        raise TilecError(
-            f"argument {name}: base address and pitches must be multiples of {declared.align} bytes "
-            f"(align = {declared.align}), but {what}",
-            hint=f"pad the rows to multiples of {declared.align} bytes, or write the kernel without explicit TMA copies",
-        )
-    if declared.tail == "grid" and facts.tail != "grid":
-        inner = declared.order[0]
-        raise TilecError(
-            f"argument {name}: dimension {inner} has {argument.shape[inner] * argument.element_bytes} bytes, but the kernel "
-            f"was written for rows of a multiple of 16 bytes (tail = grid)",
-            hint="write the view's type with tail = free, or pad the rows",
-        )
 
 
 def _check_outputs(

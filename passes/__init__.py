@@ -26,6 +26,7 @@ PASSES: dict[str, PassFactory] = {
     "threads": _lazy("tilec.passes.threads", "Threads"),
     "pipeline": _lazy("tilec.passes.pipeline", "Pipeline"),
     "persistent": _lazy("tilec.passes.persistent", "Persistent"),
+    "check-protocol": _lazy("tilec.passes.check_protocol", "CheckProtocol"),
     "lower": _lazy("tilec.passes.lower", "Lower"),
     "canonicalize": _lazy("xdsl.transforms.canonicalize", "CanonicalizePass"),
     "cse": _lazy("xdsl.transforms.common_subexpression_elimination", "CommonSubexpressionElimination"),

@@ -13,7 +13,7 @@ from typing import Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend import simulator
-from tilec.backend.protocol.explore import Counterexample, Proof, Unproved, explore
+from tilec.backend.protocol.exploration import Counterexample, Proof, Unproved, explore
 from tilec.backend.protocol.inputs import dims_of, extent_names, integer_inputs
 from tilec.backend.protocol.sizes import Size, loop_steps, satisfies_assumptions, sized, small_sizes
 from tilec.backend.reference.launch import find_kernel

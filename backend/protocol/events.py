@@ -54,7 +54,8 @@ class Signal(NamedTuple):
     """Bits of the events of one barrier slot, and where its clocks lie in `State.known`."""
 
     name: str
-    count: int
+    arrivals: int
+    """That complete a round."""
     initialised: int
     waits: tuple[int, int]
     pending: int

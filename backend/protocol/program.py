@@ -14,7 +14,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilec.backend.protocol import scalars
 from tilec.backend.protocol.events import Events
 from tilec.backend.protocol.machine import Machine, OutcomeUnknown, OutOfScope
-from tilec.backend.protocol.rules import Rules, Run
+from tilec.backend.protocol.rules import Rules, Run, broken
 from tilec.backend.protocol.state import Accumulator, Barrier, State
 from tilec.backend.protocol.values import INFINITY, UNKNOWN, Bound, Coordinate, Interval, Linear, Value
 from tilec.dialects.tile import (
@@ -96,6 +96,7 @@ class Program:
         s.barriers = [Barrier()] * len(self.events.signals)
         s.accumulators = [Accumulator()] * len(self.events.memories)
         s.pending_loads, s.open, s.groups, s.regions, s.stored = (), (), (), frozenset(), -1
+        s.later_commits = [self.rules.most_outstanding] * len(self.events.signals)
         s.path = {}
         return s
 
@@ -134,12 +135,17 @@ class _Flattener:
 
     def _facts(self) -> None:
         events, rules = self.program.events, self.program.rules
+        arrivals = [op for op in self.kernel.walk() if isinstance(op, ArriveExpectTxOp | ArriveOp | CopyAsyncOp)]
         commits = {op.barrier for op in self.kernel.walk() if isinstance(op, CommitOp)}
+        commits -= {op.barrier for op in arrivals if op.barrier is not None}
+        waits = (op.outstanding for op in self.kernel.walk() if isinstance(op, TryWaitOp))
+        rules.most_outstanding = max(waits, default=0)
         reads: set[int] = set()
         writes: set[int] = set()
         for op in self.kernel.walk():
             match op:
                 case AllocOp():
+                    self._check_setup(op)
                     name = _name(op.res)
                     match op.res.type:
                         case AccType():
@@ -149,6 +155,7 @@ class _Flattener:
                         case _:
                             events.add_slots(op.res, [name])
                 case MbarrierInitOp():
+                    self._check_setup(op)
                     name, depth = _name(op.res), op.res.type.depth
                     names = [name] if depth == 1 else [f"{name}[{stage}]" for stage in range(depth)]
                     events.add_signals(op.res, names, op.count, op.res in commits)
@@ -164,6 +171,10 @@ class _Flattener:
         self._schedules(writes)
         self._counters()
 
+    def _check_setup(self, op: Operation) -> None:
+        if not isinstance(op.parent_op(), KernelOp | GridOp):
+            raise OutOfScope(op, "storage that is set up in a loop or a condition")
+
     def _bounds(self) -> None:
         assumptions: dict[int, AssumeOp] = {}
         for op in self.kernel.walk():
@@ -172,6 +183,9 @@ class _Flattener:
                 if key in assumptions:
                     raise OutOfScope(op, "two assumptions of one extent")
                 assumptions[key] = op
+        rulers = (op for op in self.kernel.walk() if isinstance(op, GridOp | ScheduleOp))
+        # Without a tile nothing is launched.
+        ruled = {self._extent_key(op.view, dimension) for op in rulers for dimension in range(len(op.step))}
         self.extents: dict[int, int] = {}
         for op in self.kernel.walk():
             if isinstance(op, DimOp):
@@ -183,7 +197,7 @@ class _Flattener:
                 if isinstance(size, int):
                     initial = Interval(min(size, 1), INFINITY) if self.any_extent and size else Interval(size, size)
                 else:
-                    initial = Interval(0, INFINITY)
+                    initial = Interval(int(key in ruled), INFINITY)
                 bound = Bound(f"extent {key}", step=step, multiple=multiple)
                 self.extents[key] = self.program.machine.bound(bound, initial)
 
@@ -331,7 +345,7 @@ class _Flattener:
             case AllocOp():
                 return rules.alloc(op)
             case FreeOp():
-                return rules.free(op)
+                return rules.free(op, single=single)
             case SlotOp():
                 return rules.slot_of(op)
             case CopyAsyncOp():
@@ -361,7 +375,7 @@ class _Flattener:
             case WaitGroupOp():
                 return rules.wait_group(op, single=single)
             case WaitLdOp():
-                return rules.wait_ld()
+                return rules.wait_ld(op, single=single)
             case _ if type(op) in scalars.BINARY:
                 return self._binary(op)
             case _ if op.results and all(isinstance(result.type, RegType) for result in op.results):
@@ -582,6 +596,7 @@ class _Flattener:
         before, after, outside = op.before_region.block, op.after_region.block, self.active
         condition, last = before.last_op, after.last_op
         assert isinstance(condition, scf.ConditionOp) and isinstance(last, scf.YieldOp)
+        self._check_progress(op)
         own = self._enter(op, op.arguments, before.args)
         head = self._head(op, own)
         self._block(before)
@@ -601,6 +616,23 @@ class _Flattener:
         test.targets = (len(self.code),)
         self._assign(op, condition.args, op.res)
         self.active = outside
+
+    def _check_progress(self, op: scf.WhileOp) -> None:
+        """A loop whose condition depends on nothing that counts is not known to end; one that stays at its turn never does."""
+        condition = op.before_region.block.last_op
+        assert isinstance(condition, scf.ConditionOp)
+        pending, seen = [condition.condition], set[SSAValue]()
+        while pending:
+            value = pending.pop()
+            if value in self.counters:
+                return
+            if value not in seen and isinstance(value.owner, Operation):
+                seen.add(value)
+                pending += value.owner.operands
+        schedules = [one for one in op.before_region.block.ops if isinstance(one, ScheduleOp) and one.valid in seen]
+        if not schedules:
+            raise OutOfScope(op, "a loop of which it is not known that it ends")
+        self._add(op, broken(schedules[0], "the turn does not advance: this loop visits the same tile for ever"))
 
     def _grid(self, op: GridOp) -> None:
         places = [self.ids[argument] for argument in op.body.block.args]

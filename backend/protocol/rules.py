@@ -62,6 +62,8 @@ class Rules:
     """Its tile, in elements."""
     turns: int | None = None
     """The bound that says how many tiles a CTA visits."""
+    most_outstanding: int = 0
+    """The most commits that a wait of the kernel leaves in flight."""
     turn_counters: dict[Operation, int] = field(default_factory=dict[Operation, int])
     """By persistent loop, its counter of turns."""
 
@@ -141,7 +143,9 @@ class Rules:
 
         return choose
 
-    def free(self, op: FreeOp) -> Run:
+    def free(self, op: FreeOp, *, single: bool) -> Run:
+        if single:
+            return broken(op, "tile.free belongs to all threads of the CTA")
         number, memory = self.memory(op, op.acc)
 
         def give_back(s: State) -> None:
@@ -181,8 +185,9 @@ class Rules:
     def after_accumulator_reads(self, s: State, op: Operation, memory: Memory, agents: tuple[int, ...]) -> None:
         reads = memory.reads[ISSUER] | memory.reads[OTHERS]
         for agent in agents:
-            published = s.snapshots[agent] >> 2 * self.events.width
-            self.need(s, op, reads, published, "tcgen05 fences around a cta_sync are missing")
+            # Its own are over after wait_ld; those of others have been published, and seen by its last fence.
+            known = s.snapshots[agent] >> 2 * self.events.width | s.known[agent] & memory.reads[agent]
+            self.need(s, op, reads, known, "tcgen05 fences around a cta_sync are missing")
 
     def check_written(self, s: State, op: Operation, slot: Slot) -> None:
         if not s.present & slot.written:
@@ -203,7 +208,7 @@ class Rules:
     def load(self, op: CopyAsyncOp, *, single: bool) -> Run:
         """TMA: view to shared tile."""
         if not single:
-            return _all_threads(op, "every thread of the CTA would issue this copy")
+            return broken(op, "every thread of the CTA would issue this copy")
         assert op.dest is not None and op.barrier is not None and isinstance(op.dest.type, SmemType)
         slot_of, signal_of = self.slot(op.dest), self.signal(op, op.barrier, op.stage)
         size = op.dest.type.layout.size
@@ -234,7 +239,7 @@ class Rules:
     def store(self, op: CopyAsyncOp, *, single: bool) -> Run:
         """TMA: shared tile to view."""
         if not single:
-            return _all_threads(op, "every thread of the CTA would issue this copy")
+            return broken(op, "every thread of the CTA would issue this copy")
         slot_of, region_of = self.slot(op.source), self.region(op, "tma")
 
         def issue(s: State) -> None:
@@ -251,7 +256,7 @@ class Rules:
 
     def copy_by_threads(self, op: CopyAsyncOp, *, single: bool) -> Run:
         if single:
-            return _one_thread(op, "copies of dispatch threads belong to all threads of the CTA")
+            return broken(op, "copies of dispatch threads belong to all threads of the CTA")
         assert op.dest is not None
         slot_of = self.slot(op.dest if op.is_load else op.source)
         region_of = self.region(op, "load" if op.is_load else "threads")
@@ -283,7 +288,7 @@ class Rules:
 
     def tile_load(self, op: LoadOp, *, single: bool) -> Run:
         if single:
-            return _one_thread(op, "tile.load belongs to all threads of the CTA")
+            return broken(op, "tile.load belongs to all threads of the CTA")
         slot_of, at = self.slot(op.source), self.ids[op.res]
 
         def load(s: State) -> None:
@@ -294,7 +299,7 @@ class Rules:
 
     def tile_store(self, op: StoreOp, *, single: bool) -> Run:
         if single:
-            return _one_thread(op, "tile.store belongs to all threads of the CTA")
+            return broken(op, "tile.store belongs to all threads of the CTA")
         slot_of, use = self.slot(op.dest), self.registers(op)
 
         def store(s: State) -> None:
@@ -369,7 +374,7 @@ class Rules:
 
     def mma(self, op: MmaOp, *, single: bool) -> Run:
         if single:
-            return _one_thread(op, "an MMA belongs to all threads of its role")
+            return broken(op, "an MMA belongs to all threads of its role")
         if op.accumulate is None:
             raise OutOfScope(op, "tile.mma without `accumulate` is synchronous")
         number, memory = self.memory(op, op.acc)
@@ -417,7 +422,7 @@ class Rules:
 
     def accumulator_load(self, op: CopyAsyncOp, *, single: bool) -> Run:
         if single:
-            return _one_thread(op, "a copy of dispatch tmem belongs to all threads of the CTA")
+            return broken(op, "a copy of dispatch tmem belongs to all threads of the CTA")
         assert op.res is not None
         number, memory = self.memory(op, op.source)
         at = self.ids[op.res]
@@ -434,7 +439,9 @@ class Rules:
 
         return load
 
-    def wait_ld(self) -> Run:
+    def wait_ld(self, op: Operation, *, single: bool) -> Run:
+        if single:
+            return broken(op, "tile.tmem.wait_ld belongs to all threads of the CTA")
         reads = self.events.accumulator_reads
 
         def wait(s: State) -> None:
@@ -468,7 +475,7 @@ class Rules:
 
     def is_complete(self, number: int, barrier: Barrier) -> bool:
         """Whether all that the round waits for is on its way."""
-        return barrier.arrivals == self.events.signals[number].count and barrier.announced == barrier.issued
+        return barrier.arrivals == self.events.signals[number].arrivals and barrier.announced == barrier.issued
 
     def complete(self, s: State, op: Operation, number: int) -> None:
         """The round completes. Whoever has waited for the one before must have done so by now."""
@@ -486,7 +493,7 @@ class Rules:
     def arrive(self, s: State, op: Operation, number: int, released: int, bytes: int, *, carries: bool) -> None:
         self.initialised(s, op, number, ISSUER)
         barrier, signal = s.barriers[number], self.events.signals[number]
-        if barrier.arrivals == signal.count:
+        if barrier.arrivals == signal.arrivals:
             if not self.is_complete(number, barrier):
                 raise Broken(op, f"an arrival too many on {signal.name}")
             self.complete(s, op, number)
@@ -504,7 +511,7 @@ class Rules:
 
     def expect_tx(self, op: ArriveExpectTxOp, *, single: bool) -> Run:
         if not single:
-            return _all_threads(op, "every thread of the CTA would announce these bytes")
+            return broken(op, "every thread of the CTA would announce these bytes")
         signal_of, bytes = self.signal(op, op.barrier, op.stage), op.bytes
         return lambda s: self.arrive(s, op, signal_of(s), s.known[ISSUER], bytes, carries=False)
 
@@ -520,12 +527,16 @@ class Rules:
 
     def commit(self, op: CommitOp, *, single: bool) -> Run:
         if single:
-            return _one_thread(op, "a commit belongs to all threads of its role")
-        signal_of = self.signal(op, op.barrier, op.stage)
+            return broken(op, "a commit belongs to all threads of its role")
+        signal_of, most = self.signal(op, op.barrier, op.stage), self.most_outstanding
 
         def run(s: State) -> None:
             released = s.present & self.events.tensor_core | s.known[ISSUER] & self.events.waits
-            self.arrive(s, op, signal_of(s), released, 0, carries=True)
+            number = signal_of(s)
+            self.arrive(s, op, number, released, 0, carries=True)
+            if most:
+                s.later_commits = [min(count + 1, most) for count in s.later_commits]
+                s.later_commits[number] = 0
 
         return run
 
@@ -537,6 +548,8 @@ class Rules:
         def run(s: State) -> None:
             number = signal_of(s)
             signal, barrier = self.events.signals[number], s.barriers[number]
+            if single and signal.by_commit:
+                raise Broken(op, "a wait for a commit belongs to all threads of its role")
             for agent in agents:
                 self.initialised(s, op, number, agent)
             parity = machine.resolved(s, s.environment[at])
@@ -545,6 +558,8 @@ class Rules:
             if barrier.parity == parity & 1:
                 self.complete_now(s, op, signal, number)
                 barrier = s.barriers[number]
+            if signal.by_commit and op.outstanding > s.later_commits[number]:
+                raise Broken(op, "this wait leaves more commits outstanding than came after the one that it is for")
             for agent in agents:
                 event = signal.waits[agent]
                 self.happens(s, event)
@@ -561,7 +576,7 @@ class Rules:
         if not self.is_complete(number, barrier):
             raise Broken(
                 op,
-                f"this wait on {signal.name} never ends: the round has {barrier.arrivals} of {signal.count} arrivals, "
+                f"this wait on {signal.name} never ends: the round has {barrier.arrivals} of {signal.arrivals} arrivals, "
                 f"{barrier.issued} of {barrier.announced} announced bytes",
             )
         self.complete(s, op, number)
@@ -573,7 +588,7 @@ class Rules:
 
     def cta_sync(self, op: Operation, *, single: bool) -> Run:
         if single:
-            return _one_thread(op, "one thread alone would wait here for ever")
+            return broken(op, "one thread alone would wait here for ever")
 
         def run(s: State) -> None:
             self.meet(s)
@@ -604,7 +619,7 @@ class Rules:
 
     def commit_group(self, op: Operation, *, single: bool) -> Run:
         if not single:
-            return _all_threads(op, "bulk groups belong to the thread that issued the stores")
+            return broken(op, "bulk groups belong to the thread that issued the stores")
 
         def run(s: State) -> None:
             if len(s.groups) == _MOST_GROUPS:
@@ -615,7 +630,7 @@ class Rules:
 
     def wait_group(self, op: WaitGroupOp, *, single: bool) -> Run:
         if not single:
-            return _all_threads(op, "bulk groups belong to the thread that issued the stores")
+            return broken(op, "bulk groups belong to the thread that issued the stores")
         pending, read = op.pending, op.read
 
         def run(s: State) -> None:
@@ -685,14 +700,9 @@ class Rules:
         return run
 
 
-def _all_threads(op: Operation, message: str) -> Run:
-    def run(s: State) -> None:
-        raise Broken(op, message)
+def broken(op: Operation, message: str) -> Run:
+    """An instruction that must not be reached."""
 
-    return run
-
-
-def _one_thread(op: Operation, message: str) -> Run:
     def run(s: State) -> None:
         raise Broken(op, message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerType
@@ -17,11 +18,8 @@ _INDEX_BITS = 64
 
 
 def bits_of(value: SSAValue) -> int:
-    return (
-        _INDEX_BITS
-        if isinstance(value.type, IndexType) or not isinstance(value.type, IntegerType)
-        else value.type.bitwidth
-    )
+    """Width of an integer or index."""
+    return _INDEX_BITS if isinstance(value.type, IndexType) else cast(IntegerType, value.type).bitwidth
 
 
 def _add(m: Machine, s: State, a: Value, b: Value) -> Value:

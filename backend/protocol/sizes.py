@@ -75,6 +75,8 @@ def sized(kernel: KernelOp, trips: int, turns: int) -> Size:
         if name in ruled:
             dimension, step = ruled[name]
             extents[name] = step * (turns if dimension == 0 else 1)
+            if dimension > 0 and name in steps:  # a loop over one tile of the schedule
+                extents[name] = min(step, steps[name] * max(trips, 1))
         elif name in steps:
             extents[name] = steps[name] * trips
         else:

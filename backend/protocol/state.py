@@ -80,6 +80,7 @@ class State:
         "environment",
         "groups",
         "known",
+        "later_commits",
         "moduli",
         "open",
         "path",
@@ -108,6 +109,8 @@ class State:
     """Events that have happened (bits of the generic field)."""
     barriers: list[Barrier]
     accumulators: list[Accumulator]
+    later_commits: list[int]
+    """By barrier slot, the commits that came after its last one, as far as waits ask."""
     pending_loads: tuple[int, ...]
     """Register tiles that `tmem.wait_ld` has to complete."""
     open: tuple[int, ...]
@@ -132,6 +135,7 @@ class State:
         other.present = self.present
         other.barriers = self.barriers.copy()
         other.accumulators = self.accumulators.copy()
+        other.later_commits = self.later_commits
         other.pending_loads = self.pending_loads
         other.open = self.open
         other.groups = self.groups

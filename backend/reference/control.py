@@ -89,10 +89,19 @@ def _scf_if(cta: Cta, op: scf.IfOp) -> None:
     cta.bind(op.output, cta.run(region.block) if region.blocks else [])
 
 
+_ADVANCE = "advance what its condition depends on: the turn of a persistent loop grows by 1"
+
+
 @handlers.of(scf.WhileOp)
 def _scf_while(cta: Cta, op: scf.WhileOp) -> None:
     carried: list[Value] = cta.get_all(op.arguments)
+    seen: set[tuple[int, ...]] = set()
     while True:
+        # Nothing but its scalars decides how a loop goes on.
+        scalars = tuple(value for value in carried if isinstance(value, int))
+        if scalars in seen:
+            cta.never_ends(op, "this loop never ends: it carries the same numbers again", _ADVANCE)
+        seen.add(scalars)
         goes_on, *carried = cta.run(op.before_region.block, carried)
         if not goes_on:
             break

@@ -94,6 +94,10 @@ class Cta:
             )
         fail(op, f"{op.name} cannot be executed here: NumPy executes tile, scf and integer arith")
 
+    def never_ends(self, op: Operation, message: str, hint: str) -> NoReturn:
+        """Execution would go on for ever at this operation."""
+        fail(op, message, hint)
+
     def bind(self, names: Sequence[SSAValue], values: Sequence[Value]) -> None:
         self.values.update(zip(names, values, strict=True))
 

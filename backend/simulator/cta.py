@@ -103,6 +103,9 @@ class AsyncCta(Cta):
             self.launch.counters.tiles += 1
         return super().run(block, arguments)
 
+    def never_ends(self, op: Operation, message: str, hint: str) -> NoReturn:
+        self.fail("deadlock", op, message, hint)
+
     def tick(self) -> int:
         """The time of the operation that starts now."""
         self.now += 1

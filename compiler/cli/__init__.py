@@ -1,4 +1,4 @@
-"""The command line: ``tilec compile | opt | run | passes``, one module each.
+"""The command line: ``tilec compile | check | run | opt | passes``, one module each.
 
 Nothing here imports a compiler module before a command runs, so that ``tilec --help`` is quick.
 """
@@ -12,17 +12,20 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
+from tilec.cli import check, opt, passes, run
 from tilec.cli import compile as compile_command
-from tilec.cli import opt, passes, run
 
-_COMMANDS = (compile_command, opt, run, passes)
+_COMMANDS = (compile_command, check, run, opt, passes)
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _INTERNAL = 70
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, 1 for whatever the user can mend, 70 for a fault of tilec itself."""
+    """Run a command; the exit code is 0, 1 for whatever the user can mend, 70 for a fault of tilec itself.
+
+    2 is for `check` alone: neither proved nor refuted.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if sys.stderr is None:  # closed: what belongs there must not go to stdout, where `print` puts it then
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115

@@ -31,6 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--print-ir-after", action="append", default=[], metavar="PASS", help="print the IR after this pass to stderr"
     )
+    parser.add_argument(
+        "--no-check", action="store_true", help="lower without a proof of the protocol (see tilec check)"
+    )
+    parser.add_argument(
+        "--verify-each",
+        action="store_true",
+        help="after each pass check memory, protocol and the numbers of a small run, and name the first that broke",
+    )
     parser.add_argument("--time-passes", action="store_true", help="print the time that each step took to stderr")
 
 
@@ -49,7 +57,14 @@ def main(arguments: argparse.Namespace) -> int:
     output = arguments.output or source.with_suffix(_ENDINGS[emit]).name
     if output != "-" and os.path.exists(output) and source.samefile(output):
         raise TilecError(f"{output} would overwrite the program itself", hint="name the output with -o")
-    compiled = compile_module(module, pipeline=passes, target=arguments.target, emit=emit, observer=report)
+    observer = report
+    if arguments.verify_each:
+        from tilec.verify_each import VerifyEach  # and with it the simulator
+
+        observer = VerifyEach(module, report)
+    compiled = compile_module(
+        module, pipeline=passes, target=arguments.target, emit=emit, observer=observer, check=not arguments.no_check
+    )
     result = compiled.get(emit)
     write_output(output, result if isinstance(result, bytes) else f"{str(result).rstrip()}\n")
     if emit != "tile":

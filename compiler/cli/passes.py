@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from io import StringIO
 
 NAME = "passes"
 SUMMARY = "list the passes and their options"
@@ -14,10 +13,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(_: argparse.Namespace) -> int:
-    from rich.console import Console
     from rich.table import Table
 
-    from tilec.cli.report import write_output
+    from tilec.cli.report import rendered, write_output
     from tilec.passes import PASSES, summary
     from tilec.spec import describe_options
 
@@ -26,15 +24,5 @@ def main(_: argparse.Namespace) -> int:
         table.add_column(heading, overflow="fold")
     for name, load in PASSES.items():
         table.add_row(name, describe_options(load()), summary(name))
-    # Piped into a file or another program, a line is as long as it has to be.
-    console = Console()
-    text = StringIO()
-    Console(
-        file=text,
-        force_terminal=console.is_terminal,
-        width=console.width if console.is_terminal else 200,
-        highlight=False,
-        markup=False,
-    ).print(table)
-    write_output("-", text.getvalue(), hint=None)
+    write_output("-", rendered(table), hint=None)
     return 0

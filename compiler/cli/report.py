@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from errno import EBADF
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from tilec.driver import Observer
 from tilec.spec import print_pass
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
+    from tilec.backend.simulator import Report as SimulationReport
     from tilec.driver import Compiled, Emit
 
 _IMPLIED = ("threads", "lower")
@@ -66,6 +69,37 @@ def write_output(path: str, result: str | bytes, hint: str | None = "choose anot
         where = "standard output" if path == "-" else path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise TilecError(f"cannot write {where}: {reason}", hint=hint) from error
+
+
+def rendered(*parts: RenderableType) -> str:
+    """Tables and headings as text: for a terminal as wide as it is, for a pipe as wide as they have to be."""
+    from rich.console import Console
+
+    console = Console()
+    text = StringIO()
+    Console(
+        file=text,
+        force_terminal=console.is_terminal,
+        width=console.width if console.is_terminal else 200,
+        highlight=False,
+        markup=False,
+    ).print(*parts, sep="\n")
+    if console.is_terminal:
+        return text.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
+def describe_run(report: SimulationReport) -> str:
+    """What the simulator counted, in a line."""
+    return (
+        f"{_many(report.tiles, 'tile')} on {_many(report.ctas, 'CTA')}, {report.bytes_loaded} bytes loaded, "
+        f"{report.bytes_stored} stored, {_many(report.mmas, 'MMA')}, {_many(report.waits, 'wait')}, "
+        f"{_many(report.stalls, 'stall')}"
+    )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def print_summary(compiled: Compiled, emit: Emit) -> None:

@@ -17,15 +17,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shape", default="", metavar="M=..,N=..,K=..", help="an extent for each name in the kernel's view types"
     )
     parser.add_argument(
-        "--device", choices=("reference", "cuda"), help="NumPy or a GPU (default: a GPU if torch finds one)"
+        "--device", choices=("sim", "cuda"), help="the simulator or a GPU (default: a GPU if torch finds one)"
     )
     parser.add_argument("--seed", type=_natural, default=0, metavar="N", help="of the random inputs (default: 0)")
     parser.add_argument(
         "--ctas",
-        type=_positive,
+        type=positive,
         metavar="N",
-        help="most CTAs of a persistent kernel (default: on a GPU what it holds; with NumPy also at most half as many as "
-        "there are tiles, so that CTAs go from one tile to the next)",
+        help="most CTAs of a persistent kernel (default: on a GPU what it holds; in the simulator also at most half as many "
+        "as there are tiles, so that CTAs go from one tile to the next)",
     )
     parser.add_argument("--target", metavar="NAME", help="sm_100a or sm_90a (default: the GPU's, else sm_100a)")
 
@@ -34,7 +34,8 @@ def _natural(text: str) -> int:
     return _at_least(0, text)
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """The type of an option that counts something."""
     return _at_least(1, text)
 
 
@@ -49,7 +50,8 @@ def _at_least(least: int, text: str) -> int:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from tilec.cli.report import write_output
+    from tilec.cli.progress import progress
+    from tilec.cli.report import describe_run, write_output
     from tilec.cli.trial import Trial, has_gpu, parse_shape
     from tilec.source import parse_file
     from tilec.spec import parse_pipeline
@@ -57,12 +59,13 @@ def main(arguments: argparse.Namespace) -> int:
     parse_pipeline(arguments.pipeline)
     shape = parse_shape(arguments.shape)
     trial = Trial.prepare(parse_file(arguments.file), shape, arguments.seed)
-    device = arguments.device or ("cuda" if has_gpu() else "reference")
+    device = arguments.device or ("cuda" if has_gpu() else "sim")
+    lines = [f"{trial.name} on {device}, {' '.join(f'{name}={extent}' for name, extent in shape.items())}"]
     if device == "cuda":
         trial.run_on_gpu(arguments.pipeline, arguments.target, arguments.ctas)
     else:
-        trial.run_on_reference(arguments.pipeline, arguments.target, arguments.ctas)
-    lines = [f"{trial.name} on {device}, {' '.join(f'{name}={extent}' for name, extent in shape.items())}"]
+        with progress(trial.name) as bar:
+            lines.append(f"  {describe_run(trial.simulate(arguments.pipeline, arguments.target, arguments.ctas, bar))}")
     results = trial.compare()
     for result in results:
         limits = f"(limit {result.limit:g})", f"(limit {result.worst_limit:g})"

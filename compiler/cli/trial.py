@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument
 
-from tilec.backend.reference import Array, round_bf16, run, run_float64
+from tilec.backend.protocol.inputs import dims_of, extent_names
+from tilec.backend.reference import Array, round_bf16
 from tilec.backend.reference.arguments import is_written
-from tilec.backend.reference.control import tile_counts
-from tilec.backend.target import DEFAULT_TARGET, TARGETS
+from tilec.backend.simulator import Report, run, run_float64
 from tilec.diagnostics import SourceLocation, TilecError, fail, register_source
-from tilec.dialects.tile import BF16, F16, F32, CastOp, DType, KernelOp, ScheduleOp, ViewType
+from tilec.dialects.tile import BF16, F16, F32, CastOp, DType, KernelOp, ViewType
 from tilec.driver import compile_module, find_kernel
+from tilec.simulation import grid_size, scheduler
+from tilec.variants import for_shape
 
 _LIMITS = {F32: 1e-4, F16: 1e-3, BF16: 8e-3}
 """Largest relative error (Frobenius) of a result that was rounded to a dtype once, after a sum in f32."""
@@ -42,6 +44,34 @@ def parse_shape(text: str) -> dict[str, int]:
         shape[name] = int(extent)
         position += len(part) + 1
     return shape
+
+
+def check_shape(kernel: KernelOp, shape: Mapping[str, int]) -> None:
+    """Each name in the types of the kernel's views needs an extent, and nothing else has one."""
+    names = extent_names(kernel)
+    missing, unknown = [n for n in names if n not in shape], [n for n in shape if n not in names]
+    if missing or unknown:
+        problem = f"no extent for {', '.join(missing)}" if missing else f"{', '.join(unknown)}: no such extent"
+        example = ",".join(f"{name}={shape.get(name, 256)}" for name in names)
+        fail(kernel, f"{problem} in --shape", f"for example --shape {example}" if names else "its extents are fixed")
+
+
+def tile_kernel(kernel: KernelOp, module: ModuleOp) -> KernelOp:
+    """What the passes made of `kernel`."""
+    found = next((op for op in module.walk() if isinstance(op, KernelOp)), None)
+    if found is None:
+        fail(kernel, "the pipeline leaves no tile code: lower is in it", "leave lower out of --pipeline")
+    return found
+
+
+def check_ctas(kernel: KernelOp, ctas: int | None) -> None:
+    """Only a persistent kernel has a grid whose size can be chosen."""
+    if ctas is not None and scheduler(kernel) is None:
+        fail(
+            kernel,
+            "--ctas bounds the grid of a persistent kernel; this one has a CTA for each tile",
+            "add persistent to --pipeline",
+        )
 
 
 def has_gpu() -> bool:
@@ -78,58 +108,38 @@ class Trial:
 
     module: ModuleOp
     kernel: KernelOp
+    shape: Mapping[str, int]
     arrays: tuple[Array, ...]
 
     @staticmethod
     def prepare(module: ModuleOp, shape: dict[str, int], seed: int) -> Trial:
         """Random normal inputs. Each name in the types of the kernel's views needs an extent in `shape`."""
         kernel = find_kernel(module)
-        arguments = kernel.body.block.args
-        names = dict.fromkeys(dim for argument in arguments for dim in _dims(argument) if isinstance(dim, str))
-        missing, unknown = [n for n in names if n not in shape], [n for n in shape if n not in names]
-        if missing or unknown:
-            problem = f"no extent for {', '.join(missing)}" if missing else f"{', '.join(unknown)}: no such extent"
-            example = ",".join(f"{name}={shape.get(name, 256)}" for name in names)
-            fail(
-                kernel, f"{problem} in --shape", f"for example --shape {example}" if names else "its extents are fixed"
-            )
+        check_shape(kernel, shape)
         random = np.random.default_rng(seed)
         try:
-            arrays = tuple(_random(argument, shape, random) for argument in arguments)
+            arrays = tuple(_random(argument, shape, random) for argument in kernel.body.block.args)
         except (MemoryError, ValueError) as error:  # ValueError: more bytes than there are addresses
             fail(kernel, f"arrays of this shape do not fit into memory: {error}")
-        return Trial(module, kernel, arrays)
+        return Trial(module, kernel, shape, arrays)
 
     @property
     def name(self) -> str:
         return self.kernel.sym_name.data
 
-    def run_on_reference(self, pipeline: str, target: str | None, ctas: int | None = None) -> None:
-        """Execute with NumPy what the passes make of the kernel; `ctas` bounds the grid of a persistent one."""
-        module = compile_module(self.module, pipeline=pipeline, target=target, emit="tile").tile
-        kernel = next((op for op in module.walk() if isinstance(op, KernelOp)), None)
-        if kernel is None:
-            fail(
-                self.kernel,
-                "NumPy executes tile code, and the pipeline leaves none: lower is in it",
-                "leave lower out of --pipeline, or use --device=cuda",
-            )
-        schedule = next((op for op in kernel.walk() if isinstance(op, ScheduleOp)), None)
-        if schedule is None and ctas is not None:
-            fail(
-                self.kernel,
-                "--ctas bounds the grid of a persistent kernel; this one has a CTA for each tile",
-                "add persistent to --pipeline",
-            )
-        run(module, self.arrays, ctas=self._default_ctas(kernel, schedule) if ctas is None else ctas)
-
-    def _default_ctas(self, kernel: KernelOp, schedule: ScheduleOp | None) -> int | None:
-        """So few that a CTA visits two tiles where there are two: going from one to the next is where errors hide."""
-        if schedule is None or not isinstance(schedule.view, BlockArgument):
-            return None
-        tiles = prod(tile_counts(self.arrays[schedule.view.index], schedule.step))
-        target = TARGETS[DEFAULT_TARGET if kernel.target is None else kernel.target.data]
-        return max(1, min(target.sm_count, tiles // 2))
+    def simulate(
+        self,
+        pipeline: str,
+        target: str | None,
+        ctas: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Report:
+        """Execute in the simulator what a launch would on a GPU; `ctas` bounds the grid of a persistent kernel."""
+        program = for_shape(self.module, self.shape)
+        module = compile_module(program, pipeline=pipeline, target=target, emit="tile").tile
+        kernel = tile_kernel(self.kernel, module)
+        check_ctas(kernel, ctas)
+        return run(module, self.arrays, ctas=grid_size(kernel, self.arrays, ctas), progress=progress)
 
     def run_on_gpu(self, pipeline: str, target: str | None, ctas: int | None = None) -> None:
         """Compile, launch on tensors of the same layout, and bring the outputs back."""
@@ -190,15 +200,9 @@ def _dtype(argument: BlockArgument) -> DType:
     return _view(argument).dtype
 
 
-def _dims(argument: BlockArgument) -> list[int | str]:
-    """Extents and their names; one that the type leaves open is called after its argument: ``A.0``."""
-    hint = argument.name_hint or f"argument{argument.index}"
-    return [f"{hint}.{i}" if dim is None else dim for i, dim in enumerate(_view(argument).dims)]
-
-
 def _random(argument: BlockArgument, shape: dict[str, int], random: np.random.Generator) -> Array:
     view = _view(argument)
-    extents = [shape[dim] if isinstance(dim, str) else dim for dim in _dims(argument)]
+    extents = [shape[dim] if isinstance(dim, str) else dim for dim in dims_of(argument)]
     slowest_first = view.order[::-1]
     memory = np.empty([extents[dim] for dim in slowest_first], _STORED[view.dtype])
     if is_written(argument):

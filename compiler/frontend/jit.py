@@ -31,7 +31,7 @@ _TORCH_DTYPES = {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}
 def jit(function: Callable[..., Any], /) -> JitFunction: ...
 @overload
 def jit(
-    *, pipeline: str = "", target: str | None = None, driver: Driver | None = None
+    *, pipeline: str = "", target: str | None = None, check: bool = True, driver: Driver | None = None
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit(
     function: Callable[..., Any] | None = None,
@@ -39,16 +39,18 @@ def jit(
     *,
     pipeline: str = "",
     target: str | None = None,
+    check: bool = True,
     driver: Driver | None = None,
 ) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
     """Make a kernel of a function written with `tilec.tile`; as ``tilec.jit(f)``, ``@tilec.jit`` or ``@tilec.jit(...)``.
 
     `pipeline` is as on the command line (``"tma,pipeline(2),persistent"``); the program never depends on it. Without
-    `target` the GPU of the tensors decides. `driver` takes the place of the CUDA driver, for tests.
+    `target` the GPU of the tensors decides. `check` is the proof of the protocol that the passes made, without which nothing is
+    launched. `driver` takes the place of the CUDA driver, for tests.
     """
     if function is not None:
-        return JitFunction(function, pipeline, target, driver)
-    return lambda f: JitFunction(f, pipeline, target, driver)
+        return JitFunction(function, pipeline, target, check, driver)
+    return lambda f: JitFunction(f, pipeline, target, check, driver)
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,18 @@ class JitFunction:
     """A kernel function. Threads may share it."""
 
     def __init__(
-        self, function: Callable[..., Any], pipeline: str = "", target: str | None = None, driver: Driver | None = None
+        self,
+        function: Callable[..., Any],
+        pipeline: str = "",
+        target: str | None = None,
+        check: bool = True,
+        driver: Driver | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self._callable = function
         self._pipeline = pipeline
         self._target = target
+        self._check = check
         self._driver = driver
         self._lock = threading.Lock()
         self._programs: dict[tuple[object, ...], tuple[_Program, ...]] = {}
@@ -164,7 +172,9 @@ class JitFunction:
         from tilec.kernel import Kernel
 
         lowered = lower(self._function, dtypes, constants)
-        kernel = Kernel(lowered.module, pipeline=self._pipeline, target=self._target, driver=self._driver)
+        kernel = Kernel(
+            lowered.module, pipeline=self._pipeline, target=self._target, check=self._check, driver=self._driver
+        )
         return _Program(lowered, kernel)
 
     def _outputs(

@@ -19,7 +19,8 @@ _HEAVY = ("torch", "numba", "llvmlite", "xdsl", "numpy", "rich")
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["compile", "--help"], ["run", "--help"], ["passes", "--help"]]
+    "arguments",
+    [["--help"], ["--version"], ["compile", "--help"], ["check", "--help"], ["run", "--help"], ["passes", "--help"]],
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     program = (
@@ -36,7 +37,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 def test_help_names_the_commands(cli: Callable[..., Any]) -> None:
     finished = cli("--help")
     assert finished.code == 0
-    for command in ("compile", "opt", "run", "passes"):
+    for command in ("compile", "check", "run", "opt", "passes"):
         assert f"    {command} " in finished.out
 
 
@@ -55,6 +56,9 @@ def test_it_runs_as_a_module() -> None:
         ([], "tilec: error: the following arguments are required: COMMAND"),
         (["frobnicate"], "tilec: error: argument COMMAND: invalid choice: 'frobnicate'"),
         (["compile"], "tilec compile: error: the following arguments are required: FILE"),
+        (["check", "x", "--format=xml"], "tilec check: error: argument --format: invalid choice: 'xml'"),
+        (["check", "x", "--ctas=0"], "tilec check: error: argument --ctas: expected an integer from 1 on, not 0"),
+        (["run", "x", "--device=reference"], "tilec run: error: argument --device: invalid choice: 'reference'"),
         (["compile", "x", "--emit=sass"], "tilec compile: error: argument --emit: invalid choice: 'sass'"),
         (["compile", "x", "--pipelin=tma", "y"], "error: unrecognized arguments: y"),
         (["run", "x", "--seed=x"], "tilec run: error: argument --seed: invalid int value: 'x'"),
@@ -111,7 +115,7 @@ def _shell(line: str) -> tuple[int, str, str]:
 _NO_PLACE = "error: cannot write standard output: No space left on device\n"
 _CLOSED = "error: cannot write standard output: Bad file descriptor\n"
 _ELSEWHERE = "hint: choose another place with -o\n"
-_RUN = "run gemm.tile --shape=M=8,N=8,K=8 --device=reference"
+_RUN = "run gemm.tile --shape=M=8,N=8,K=8 --device=sim"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
@@ -161,6 +165,7 @@ def test_passes_are_listed(cli: Callable[..., Any]) -> None:
     finished = cli("passes")
     assert finished.code == 0
     lines = {line.split()[0]: line for line in finished.out.splitlines()}
-    assert list(lines)[:8] == ["pass", "target", "retile", "tma", "threads", "pipeline", "persistent", "lower"]
+    own = ["target", "retile", "tma", "threads", "pipeline", "persistent", "check-protocol", "lower"]
+    assert list(lines)[:9] == ["pass", *own]
     assert "stages: int = 2, lag: int|None" in lines["pipeline"]
     assert lines["cse"].rstrip().endswith("Compute equal values once (xDSL's).")

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from tilec.backend.protocol import Verdict
 from tilec.backend.ptxas import find_ptxas
 from tilec.cli import report
+from tilec.diagnostics import Diagnostic, SourceLocation
 from tilec.source import parse_text
 from tilec.spec import parse_pipeline
 
@@ -130,9 +132,58 @@ def test_times(gemm: str, cli: Callable[..., Any], no_ptxas: None) -> None:
     finished = cli("compile", gemm, f"--pipeline={_PIPELINE}", "--time-passes")
     steps = re.findall(r"^ *([\d.]+) ms  (.*)$", finished.err, re.MULTILINE)
     assert [step for _, step in steps] == [
-        *("tma{staging=2}", "pipeline{stages=2}", "persistent{group=8}", "lower", "llvm", "ptx", "total")
+        *(
+            "tma{staging=2}",
+            "pipeline{stages=2}",
+            "persistent{group=8}",
+            "check-protocol",
+            "lower",
+            "llvm",
+            "ptx",
+            "total",
+        )
     ]
     assert float(steps[-1][0]) == pytest.approx(sum(float(ms) for ms, _ in steps[:-1]), abs=0.05)
+
+
+# ---- the proof
+
+
+def _reset(examples: Path) -> str:
+    """The persistent kernel by hand, with the phase of the loads starting anew in each tile."""
+    text = (examples / "step6_persistent.tile").read_text()
+    right = "%phase_tma = %phase_tma0"
+    assert right in text
+    return text.replace(right, "%phase_tma = %phase0")
+
+
+def test_what_the_proof_refutes_is_not_compiled(
+    examples: Path, gemm: str, cli: Callable[..., Any], no_ptxas: None
+) -> None:
+    Path("reset.tile").write_text(_reset(examples))
+    finished = cli("compile", "reset.tile")
+    assert (finished.code, finished.out) == (1, "")
+    assert not Path("reset.ptx").exists()
+    first, *_ = finished.err.splitlines()
+    assert re.match(r"reset\.tile:\d+:\d+: error: no wait orders this MMA's read of %Asmem\[\d\] after ", first)
+    assert finished.err.count("error: ") == 1
+    assert "a barrier keeps its parity for the life of the kernel" in finished.err
+    assert cli("compile", "reset.tile", "--pipeline=lower").code == 1
+    assert cli("compile", "reset.tile", "--emit=tile", "-o", "-").code == 0  # nothing is lowered
+    assert cli("compile", "reset.tile", "--no-check").code == 0
+    assert Path("reset.ptx").exists()
+
+
+def test_what_is_only_checked_is_a_warning(
+    gemm: str, cli: Callable[..., Any], no_ptxas: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = Diagnostic("warning", "not proved: the phase of a wait is not known", SourceLocation("gemm.tile", 10, 7))
+    verdict = Verdict("checked", "5 tiles per CTA", why)
+    monkeypatch.setattr("tilec.passes.check_protocol.check", lambda module, kernel: verdict)
+    finished = cli("compile", gemm, "--pipeline=tma")
+    assert finished.code == 0
+    assert finished.err.startswith("gemm.tile:10:7: warning: not proved: the phase of a wait is not known\n")
+    assert cli("compile", gemm, "--pipeline=tma", "--no-check").err.startswith("gemm: sm_100a")
 
 
 # ---- bad input: one diagnostic, exit code 1, no output
@@ -175,8 +226,8 @@ def test_a_syntax_error(gemm: str, cli: Callable[..., Any]) -> None:
             "<pipeline>:1:5: error: unknown pass 'pipelin'\n"
             "tma,pipelin(2)\n"
             "    ^\n"
-            "hint: did you mean 'pipeline'? known: target, retile, tma, threads, pipeline, persistent, lower, "
-            "canonicalize, cse, dce",
+            "hint: did you mean 'pipeline'? known: target, retile, tma, threads, pipeline, persistent, check-protocol, "
+            "lower, canonicalize, cse, dce",
         ),
         (
             "tma,pipeline(2,depth=1)",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilec.backend.simulator import Report
 from tilec.cli import trial
 from tilec.source import parse_text
 
@@ -24,34 +25,37 @@ _SHAPE = "--shape=M=200,N=136,K=72"
     "pipeline", ["", "tma", "threads", "tma,pipeline(2),persistent", "retile(64,64,32),tma,pipeline(3)"]
 )
 def test_a_right_kernel_passes(pipeline: str, examples: Path, cli: Callable[..., Any]) -> None:
-    finished = cli("run", examples / "gemm.tile", f"--pipeline={pipeline}", _SHAPE, "--device=reference")
+    finished = cli("run", examples / "gemm.tile", f"--pipeline={pipeline}", _SHAPE, "--device=sim")
     assert finished.code == 0
-    first, second, third = finished.out.splitlines()
-    assert first == "gemm on reference, M=200 N=136 K=72"
-    assert re.fullmatch(r"  D: relative error 0\.000\d+ \(limit 0\.001\), largest 0\.00\d+ \(limit 0\.01\)", second)
-    assert third == "PASS"
+    first, second, third, fourth = finished.out.splitlines()
+    assert first == "gemm on sim, M=200 N=136 K=72"
+    counted = r"  \d+ tiles on \d+ CTAs?, \d+ bytes loaded, 54400 stored, \d+ MMAs, \d+ waits?, \d+ stalls?"
+    assert re.fullmatch(counted, second)
+    assert re.fullmatch(r"  D: relative error 0\.000\d+ \(limit 0\.001\), largest 0\.00\d+ \(limit 0\.01\)", third)
+    assert fourth == "PASS"
 
 
 @pytest.mark.parametrize("example", ["step4_tma", "step5_pipeline", "step6_persistent"])
 def test_the_ladder_passes(example: str, examples: Path, cli: Callable[..., Any]) -> None:
-    assert cli("run", examples / f"{example}.tile", _SHAPE, "--device=reference").out.endswith("PASS\n")
+    assert cli("run", examples / f"{example}.tile", _SHAPE, "--device=sim").out.endswith("PASS\n")
 
 
 @pytest.mark.parametrize("shape", ["M=0,N=8,K=8", "M=8,N=0,K=8", "M=130,N=8,K=0"])
 def test_nothing_to_do_passes(shape: str, examples: Path, cli: Callable[..., Any]) -> None:
-    finished = cli("run", examples / "gemm.tile", f"--shape={shape}", "--device=reference")
+    finished = cli("run", examples / "gemm.tile", f"--shape={shape}", "--device=sim")
     assert finished.out.endswith("  D: relative error 0 (limit 0.001), largest 0 (limit 0.01)\nPASS\n")
 
 
 def test_one_wrong_element_fails(examples: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     right = trial.run
 
-    def wrong(module: Any, arrays: Sequence[Any], ctas: int | None) -> None:
-        right(module, arrays, ctas=ctas)
+    def wrong(module: Any, arrays: Sequence[Any], ctas: int | None, progress: None) -> Report:
+        report = right(module, arrays, ctas=ctas)
         arrays[2][7, 7] += 1
+        return report
 
     monkeypatch.setattr(trial, "run", wrong)
-    finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=reference")
+    finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=sim")
     assert finished.code == 1
     assert finished.out.endswith("FAIL\n")
 
@@ -59,13 +63,18 @@ def test_one_wrong_element_fails(examples: Path, cli: Callable[..., Any], monkey
 def test_an_output_that_is_not_written_fails(
     examples: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nothing(module: Any, arrays: Any, ctas: int | None) -> None: ...
+    def nothing(module: Any, arrays: Any, ctas: int | None, progress: None) -> Report:
+        return Report(0, 0, 0, 0, 0, 0, 0)
 
     monkeypatch.setattr(trial, "run", nothing)
-    finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=reference")
+    finished = cli("run", examples / "gemm.tile", _SHAPE, "--device=sim")
     assert (finished.code, finished.out.splitlines()[1:]) == (
         1,
-        ["  D: relative error nan (limit 0.001), largest nan (limit 0.01)", "FAIL"],
+        [
+            "  0 tiles on 0 CTAs, 0 bytes loaded, 0 stored, 0 MMAs, 0 waits, 0 stalls",
+            "  D: relative error nan (limit 0.001), largest nan (limit 0.01)",
+            "FAIL",
+        ],
     )
 
 
@@ -175,9 +184,9 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     bounds: list[int | None] = []
     right = trial.run
 
-    def run(module: Any, arrays: Any, ctas: int | None) -> None:
+    def run(module: Any, arrays: Any, ctas: int | None, progress: None) -> Report:
         bounds.append(ctas)
-        right(module, arrays, ctas=ctas)
+        return right(module, arrays, ctas=ctas)
 
     monkeypatch.setattr(trial, "run", run)
     return bounds
@@ -198,7 +207,7 @@ def test_ctas_of_a_persistent_kernel_visit_two_tiles(
     shape: str, options: list[str], ctas: int, examples: Path, cli: Callable[..., Any], sizes: list[int | None]
 ) -> None:
     pipeline = "--pipeline=tma,pipeline(2),persistent"
-    finished = cli("run", examples / "gemm.tile", pipeline, f"--shape={shape}", "--device=reference", *options)
+    finished = cli("run", examples / "gemm.tile", pipeline, f"--shape={shape}", "--device=sim", *options)
     assert finished.out.endswith("PASS\n")
     assert sizes == [ctas]
 
@@ -209,7 +218,7 @@ def test_more_tiles_than_the_chip_holds_run_on_all_of_it(
     pipeline = "--pipeline=tma,persistent"
     shape = "--shape=M=2560,N=2048,K=8"
     for target, ctas in (("sm_90a", 132), ("sm_100a", 148)):
-        finished = cli("run", examples / "gemm.tile", pipeline, shape, "--device=reference", f"--target={target}")
+        finished = cli("run", examples / "gemm.tile", pipeline, shape, "--device=sim", f"--target={target}")
         assert finished.out.endswith("PASS\n")
         assert sizes.pop() == ctas
 
@@ -218,9 +227,9 @@ def test_other_kernels_have_a_cta_for_each_tile(
     examples: Path, cli: Callable[..., Any], sizes: list[int | None]
 ) -> None:
     path = examples / "gemm.tile"
-    assert cli("run", path, "--pipeline=tma", _SHAPE, "--device=reference").out.endswith("PASS\n")
+    assert cli("run", path, "--pipeline=tma", _SHAPE, "--device=sim").out.endswith("PASS\n")
     assert sizes == [None]
-    finished = cli("run", path, "--pipeline=tma", _SHAPE, "--device=reference", "--ctas=2")
+    finished = cli("run", path, "--pipeline=tma", _SHAPE, "--device=sim", "--ctas=2")
     assert (finished.code, finished.out) == (1, "")
     assert finished.err == (
         f"{path}:2:1: error: --ctas bounds the grid of a persistent kernel; this one has a CTA for each tile\n"
@@ -233,11 +242,11 @@ def test_other_kernels_have_a_cta_for_each_tile(
 
 def test_a_pipeline_that_leaves_no_tile_code(examples: Path, cli: Callable[..., Any]) -> None:
     path = examples / "gemm.tile"
-    finished = cli("run", path, "--pipeline=tma,lower", _SHAPE, "--device=reference")
+    finished = cli("run", path, "--pipeline=tma,lower", _SHAPE, "--device=sim")
     assert (finished.code, finished.out) == (1, "")
     assert finished.err == (
-        f"{path}:2:1: error: NumPy executes tile code, and the pipeline leaves none: lower is in it\n"
-        f"{path.read_text().splitlines()[1]}\n^\nhint: leave lower out of --pipeline, or use --device=cuda\n"
+        f"{path}:2:1: error: the pipeline leaves no tile code: lower is in it\n"
+        f"{path.read_text().splitlines()[1]}\n^\nhint: leave lower out of --pipeline\n"
     )
 
 
@@ -314,7 +323,7 @@ def test_a_wrong_pipeline_is_told_first(cli: Callable[..., Any]) -> None:
 def test_a_kernel_that_stores_nothing_cannot_be_compared(tmp_path: Path, cli: Callable[..., Any]) -> None:
     path = tmp_path / "nothing.tile"
     path.write_text("tile.kernel @nothing(%A: !tile.view<MxKxf16>) {\n}\n")
-    finished = cli("run", path, "--shape=M=8,K=8", "--device=reference")
+    finished = cli("run", path, "--shape=M=8,K=8", "--device=sim")
     assert finished.code == 1
     assert finished.err == (
         f"{path}:1:1: error: this kernel stores nothing: there is nothing to compare\n"

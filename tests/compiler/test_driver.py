@@ -58,6 +58,28 @@ def test_stages_run_when_they_are_read(gemm: ModuleOp) -> None:
     assert log.steps == [*passes, "lower", "llvm", "ptx"]
 
 
+def test_the_proof_comes_once_before_the_lowering(gemm: ModuleOp) -> None:
+    for pipeline, steps in (
+        ("tma", ["tma{staging=2}", "check-protocol", "lower"]),
+        ("", ["threads", "check-protocol", "lower"]),
+        ("tma,lower", ["tma{staging=2}", "check-protocol", "lower"]),
+        ("tma,check-protocol", ["tma{staging=2}", "check-protocol", "lower"]),
+        ("tma,check-protocol,lower,cse", ["tma{staging=2}", "check-protocol", "lower", "cse"]),
+        ("tma,check-protocol,cse", ["tma{staging=2}", "check-protocol", "cse", "check-protocol", "lower"]),
+    ):
+        log = _Log()
+        compile_module(gemm, pipeline=pipeline, emit="nvvm", observer=log, check=True)
+        assert log.steps == steps
+    log = _Log()
+    compile_module(gemm, pipeline="tma", emit="tile", observer=log, check=True)
+    assert log.steps == ["tma{staging=2}"]
+
+
+def test_the_proof_leaves_it_to_the_lowering_to_refuse_what_is_synchronous(gemm: ModuleOp) -> None:
+    with pytest.raises(TilecError, match="this shared tile has no layout"):
+        compile_module(gemm, pipeline="lower", check=True)
+
+
 def test_emit_says_how_far_to_go(gemm: ModuleOp) -> None:
     log = _Log()
     compile_module(gemm, pipeline="tma", observer=log)

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from tilec.backend.protocol.machine import Broken, OutOfScope, Restart
 from tilec.backend.protocol.program import Program, flatten
 from tilec.backend.protocol.state import ISSUER, OTHERS, State, aged
-from tilec.backend.protocol.values import INFINITY, Coordinate, Interval, Linear, Value
+from tilec.backend.protocol.values import INFINITY, Coordinate, Interval, Linear, Past, Value
 from tilec.dialects.tile import KernelOp
 
 _MOST_STATES = 60_000
@@ -63,6 +63,10 @@ def explore(kernel: KernelOp, *, any_extent: bool = True) -> Proof | Counterexam
         return Unproved(limit.op, limit.reason)
 
 
+class TooMany(Exception):
+    """More states than are worth while."""
+
+
 class _Explorer:
     def __init__(self, program: Program):
         self.program = program
@@ -90,7 +94,7 @@ class _Explorer:
             except Broken as broken:
                 waiting.clear()
                 return self._counterexample(s, broken)
-            if self.visited > _MOST_STATES:
+            except TooMany:
                 waiting.clear()
                 return Unproved(self.program.code[at].op, f"more than {_MOST_STATES} states")
         return Proof(self.visited)
@@ -127,6 +131,7 @@ class _Explorer:
             s.present,
             tuple(s.barriers),
             tuple(s.accumulators),
+            tuple(s.later_commits),
             s.pending_loads,
             s.open,
             s.groups,
@@ -138,6 +143,8 @@ class _Explorer:
             return False
         seen.add(key)
         self.visited += 1
+        if self.visited > _MOST_STATES:
+            raise TooMany
         return True
 
     def _forget_numbers(self, s: State, at: int) -> None:
@@ -155,6 +162,8 @@ class _Explorer:
                 if interval.exact and counter in self.program.rules.turn_counters.values():
                     self._relate(s, counter, interval.low)
                 s.counters[counter] = Interval(limit + 1, INFINITY)
+        if isinstance(s.stored, Linear) and s.stored.offset < -2:
+            s.stored = Past(s.stored.base)  # tiles have been left out, however many
         for bound, interval in enumerate(s.bounds):
             limit = machine.bound_limits[bound]
             if machine.initial[bound].exact:
