@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument
 from xdsl.rewriter import Rewriter
 
-from tilec.backend.protocol.inputs import dims_of
+from tilec.backend.protocol.extents import dims_of
 from tilec.backend.runtime.arguments import Argument, Facts, Placement, place
 from tilec.diagnostics import TilecError, remark
 from tilec.dialects.tile import CopyAsyncOp, KernelOp, ViewType

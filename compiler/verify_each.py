@@ -11,7 +11,7 @@ from xdsl.ir import BlockArgument
 from xdsl.passes import ModulePass
 
 from tilec.backend.protocol import check
-from tilec.backend.protocol.inputs import dims_of, extent_names, tile_steps
+from tilec.backend.protocol.extents import dims_of, extent_names, tile_steps
 from tilec.backend.simulator import Fault
 from tilec.diagnostics import Diagnostic, PassError, TilecError, location_of
 from tilec.dialects.tile import (

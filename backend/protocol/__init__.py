@@ -6,17 +6,15 @@ free. What it refutes is replayed on the simulator with numbers; only what fails
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tilec.backend import simulator
+from tilec.backend.kernels import find_kernel, is_asynchronous
 from tilec.backend.protocol.exploration import Counterexample, Proof, Unproved, explore
-from tilec.backend.protocol.inputs import dims_of, extent_names, integer_inputs
-from tilec.backend.protocol.sizes import Size, loop_steps, satisfies_assumptions, sized, small_sizes
-from tilec.backend.reference.launch import find_kernel
+from tilec.backend.protocol.extents import extent_names
+from tilec.backend.protocol.sizes import Size, loop_steps
 from tilec.diagnostics import Diagnostic, location_of
 from tilec.dialects.tile import AssumeOp, KernelOp, ScheduleOp, ViewType
 
@@ -47,57 +45,27 @@ def check(module: ModuleOp, *, kernel: str | None = None) -> Verdict:
     """
     op = find_kernel(module, kernel)
     assumptions = tuple(_assumption(one) for one in op.walk() if isinstance(one, AssumeOp))
-    if not simulator.is_asynchronous(op):
+    if not is_asynchronous(op):
         return Verdict("proved", "synchronous: nothing is in flight when the next operation starts", None, assumptions)
     found = explore(op)
     if not isinstance(found, Proof) and _has_fixed_extents(op):
         found = explore(op, any_extent=False)
     if isinstance(found, Proof):
         return Verdict("proved", _scope(op), None, assumptions, found.states)
-    if isinstance(found, Counterexample):
-        likely = _likely_sizes(op, found)
-        sizes = [*likely, *small_sizes(op, trips=max(size.trips for size in likely), turns=found.turns)]
-    else:
-        sizes = small_sizes(op)
-    sizes = [size for size in sizes if satisfies_assumptions(op, size.extents)]
-    refuted = _first_fault(module, op, sizes)
+    return _replayed(module, op, found, assumptions)
+
+
+def _replayed(
+    module: ModuleOp, kernel: KernelOp, found: Counterexample | Unproved, assumptions: tuple[str, ...]
+) -> Verdict:
+    """Without a proof, the simulator has the last word."""
+    from tilec.backend.protocol.replay import first_fault, sizes_for  # NumPy, which a proof does without
+
+    sizes = sizes_for(kernel, found)
+    refuted = first_fault(module, kernel, sizes)
     if refuted is not None:
         return Verdict("refuted", refuted.message, refuted, assumptions)
     return Verdict("checked", _bound(sizes), _why(found), assumptions)
-
-
-def _first_fault(module: ModuleOp, kernel: KernelOp, sizes: Iterable[Size]) -> Diagnostic | None:
-    """What the simulator says of the smallest launch that goes wrong."""
-    for size in sorted(sizes, key=lambda size: (size.trips + 1) * size.turns):
-        try:
-            simulator.run(module, integer_inputs(kernel, size.extents), kernel=kernel.sym_name.data, ctas=1)
-        except simulator.Fault as fault:
-            found = fault.diagnostic
-            note = Diagnostic("note", f"this happens with {size}", location_of(kernel))
-            return replace(found, notes=(*found.notes, note))
-    return None
-
-
-def _likely_sizes(kernel: KernelOp, found: Counterexample) -> list[Size]:
-    """Launches that should take the path of a counterexample."""
-    names = _names_by_key(kernel)
-    steps = loop_steps(kernel)
-    trips = {-(-extent // steps[name]) for key, extent in found.extents.items() if (name := names.get(key)) in steps}
-    return [sized(kernel, count, turns) for count in sorted(trips or {0}) for turns in (found.turns, found.turns + 1)]
-
-
-def _names_by_key(kernel: KernelOp) -> dict[int, str]:
-    """Names of extents by their place among those of all views, as the proof counts them."""
-    names: dict[int, str] = {}
-    seen: set[str] = set()
-    place = 0
-    for argument in kernel.body.block.args:
-        for name in dims_of(argument):
-            if isinstance(name, str) and name not in seen:
-                seen.add(name)
-                names[place] = name
-            place += 1
-    return names
 
 
 def _has_fixed_extents(kernel: KernelOp) -> bool:
@@ -117,7 +85,8 @@ def _bound(sizes: list[Size]) -> str:
     trips, turns = max((s.trips for s in sizes), default=0), max((s.turns for s in sizes), default=0)
     parts = [f"{trips} iterations a loop"] if trips else []
     parts.append(f"{turns} tile{'s' if turns > 1 else ''} per CTA")
-    return f"{' and '.join(parts)}, by simulating {len(sizes)} launches"
+    launches = "one launch" if len(sizes) == 1 else f"{len(sizes)} launches"
+    return f"{' and '.join(parts)}, by simulating {launches}"
 
 
 def _why(found: Counterexample | Unproved) -> Diagnostic:

@@ -1,47 +1,15 @@
-"""Inputs for a kernel: extents for the names in its views, and arrays of small whole numbers, whose sums are exact."""
+"""Inputs for a kernel: arrays of small whole numbers, whose sums are exact."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from xdsl.ir import BlockArgument
 
+from tilec.backend.protocol.extents import dims_of
 from tilec.backend.reference.arguments import is_written
 from tilec.backend.reference.numerics import Array
-from tilec.dialects.tile import F16, ForOp, GridOp, KernelOp, ScheduleOp, ViewType
-
-
-def dims_of(argument: BlockArgument) -> list[int | str]:
-    """Extents of a view and their names; one that the type leaves open is called after its argument: ``A.0``."""
-    assert isinstance(argument.type, ViewType)
-    hint = argument.name_hint or f"argument{argument.index}"
-    return [f"{hint}.{i}" if dim is None else dim for i, dim in enumerate(argument.type.dims)]
-
-
-def extent_names(kernel: KernelOp) -> list[str]:
-    """The extents that a launch chooses, each once, in order."""
-    names = dict.fromkeys(dim for argument in kernel.body.block.args for dim in dims_of(argument))
-    return [name for name in names if isinstance(name, str)]
-
-
-def tile_steps(kernel: KernelOp) -> dict[str, int]:
-    """By extent, the step of the grid, the schedule or the loop that runs over it; the largest where several do."""
-    steps: dict[str, int] = {}
-    for op in kernel.walk():
-        match op:
-            case GridOp() | ScheduleOp():
-                pairs = list(enumerate(op.step))
-            case ForOp():
-                pairs = [(op.dimension, op.step)]
-            case _:
-                continue
-        if isinstance(op.view, BlockArgument):
-            for dimension, step in pairs:
-                name = dims_of(op.view)[dimension]
-                if isinstance(name, str):
-                    steps[name] = max(step, steps.get(name, 0))
-    return steps
+from tilec.dialects.tile import F16, KernelOp, ViewType
 
 
 def integer_inputs(kernel: KernelOp, extents: Mapping[str, int], seed: int = 7) -> list[Array]:

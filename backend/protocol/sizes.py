@@ -8,9 +8,9 @@ from itertools import product
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from tilec.backend.protocol.inputs import dims_of, extent_names
+from tilec.backend.protocol.extents import dims_of, extent_names
 from tilec.dialects.tile import (
     AssumeOp,
     CopyAsyncOp,
@@ -75,8 +75,8 @@ def sized(kernel: KernelOp, trips: int, turns: int) -> Size:
         if name in ruled:
             dimension, step = ruled[name]
             extents[name] = step * (turns if dimension == 0 else 1)
-            if dimension > 0 and name in steps:  # a loop over one tile of the schedule
-                extents[name] = min(step, steps[name] * max(trips, 1))
+            if dimension > 0 and name in steps:  # a loop runs along the tiles, or over a part of one
+                extents[name] = steps[name] * max(trips, 1)
         elif name in steps:
             extents[name] = steps[name] * trips
         else:
@@ -102,13 +102,27 @@ def loop_steps(kernel: KernelOp) -> dict[str, int]:
         match op:
             case ForOp():
                 _note(steps, op.view, op.dimension, op.step)
-            case scf.ForOp() if isinstance(op.ub.owner, DimOp):
+            case scf.ForOp():
                 step = op.step.owner
                 if isinstance(step, arith.ConstantOp) and isinstance(step.value, IntegerAttr):
-                    _note(steps, op.ub.owner.view, op.ub.owner.dimension, step.value.value.data)
+                    for dim in _dims_behind(op.ub):
+                        _note(steps, dim.view, dim.dimension, step.value.value.data)
             case _:
                 pass
     return steps
+
+
+def _dims_behind(value: SSAValue) -> list[DimOp]:
+    """The extents that a value is computed from."""
+    pending, seen, found = [value], set[SSAValue](), list[DimOp]()
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, DimOp):
+            found.append(owner)
+        elif isinstance(owner, Operation):
+            pending += [operand for operand in owner.operands if operand not in seen]
+            seen.update(owner.operands)
+    return found
 
 
 def _note(extents: dict[str, int], view: SSAValue, dimension: int, extent: int) -> None:

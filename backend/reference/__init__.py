@@ -12,12 +12,13 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
+from tilec.backend.kernels import find_kernel
 from tilec.backend.reference import control, data, registers, scalars
 from tilec.backend.reference.arguments import bind_views
 from tilec.backend.reference.control import schedule
 from tilec.backend.reference.cta import Plan
 from tilec.backend.reference.data import SynchronousCta, Work
-from tilec.backend.reference.launch import find_kernel, launch
+from tilec.backend.reference.launch import launch
 from tilec.backend.reference.numerics import Array, Exact, Machine, Numerics, round_bf16
 from tilec.dialects.tile import KernelOp
 

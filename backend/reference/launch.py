@@ -1,4 +1,4 @@
-"""Which kernel runs, and the CTAs that it is launched with."""
+"""The CTAs that a kernel is launched with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument
 
 from tilec.backend.reference.control import tile_counts
@@ -14,16 +13,6 @@ from tilec.backend.reference.storage import View
 from tilec.backend.target import DEFAULT_TARGET, TARGETS
 from tilec.diagnostics import TilecError, fail, location_of
 from tilec.dialects.tile import GridOp, KernelOp, ScheduleOp
-
-
-def find_kernel(module: ModuleOp, name: str | None) -> KernelOp:
-    kernels = [op for op in module.walk() if isinstance(op, KernelOp) and name in (None, op.sym_name.data)]
-    if len(kernels) == 1:
-        return kernels[0]
-    if kernels:
-        names = ", ".join(f"@{kernel.sym_name.data}" for kernel in kernels)
-        raise TilecError(f"several kernels: {names}", location_of(module), hint="say which one to run")
-    raise TilecError("no kernel in this module" if name is None else f"no kernel @{name} in this module")
 
 
 def launch(kernel: KernelOp, views: Sequence[View], ctas: int | None) -> Iterator[tuple[tuple[int, ...], int, int]]:

@@ -19,9 +19,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument
 
 from tilec.backend import reference
+from tilec.backend.kernels import find_kernel, is_asynchronous
 from tilec.backend.reference.arguments import bind_views, is_written
 from tilec.backend.reference.cta import Plan
-from tilec.backend.reference.launch import find_kernel, launch
+from tilec.backend.reference.launch import launch
 from tilec.backend.reference.numerics import Array, Exact, Machine, Numerics
 from tilec.backend.reference.storage import View
 from tilec.backend.simulator import control, data, sync
@@ -31,26 +32,7 @@ from tilec.backend.simulator.faults import Fault, FaultKind, Step
 from tilec.backend.simulator.finish import finish, finish_launch
 from tilec.backend.simulator.report import Report
 from tilec.backend.simulator.tensors import Tensor
-from tilec.dialects.tile import (
-    ArriveExpectTxOp,
-    ArriveOp,
-    CommitGroupOp,
-    CommitOp,
-    CopyAsyncOp,
-    CtaSyncOp,
-    FenceOp,
-    FreeOp,
-    KernelOp,
-    MbarrierInitOp,
-    MmaOp,
-    ScheduleOp,
-    SingleThreadOp,
-    SliceOp,
-    SlotOp,
-    TryWaitOp,
-    WaitGroupOp,
-    WaitLdOp,
-)
+from tilec.dialects.tile import CopyAsyncOp, KernelOp, MbarrierInitOp, ScheduleOp
 
 __all__ = ["Fault", "FaultKind", "Report", "Step", "run", "run_float64"]
 
@@ -62,23 +44,6 @@ _HANDLERS = {
     **data.handlers,
     **sync.handlers,
 }
-_ASYNCHRONOUS = (
-    ArriveExpectTxOp,
-    ArriveOp,
-    CommitGroupOp,
-    CommitOp,
-    CopyAsyncOp,
-    CtaSyncOp,
-    FenceOp,
-    FreeOp,
-    MbarrierInitOp,
-    SingleThreadOp,
-    SliceOp,
-    SlotOp,
-    TryWaitOp,
-    WaitGroupOp,
-    WaitLdOp,
-)
 
 
 def run(
@@ -102,13 +67,6 @@ def run_float64(
 ) -> Report:
     """The same program where every number is a float64 and none is rounded to its dtype. All arrays are float64."""
     return _run(find_kernel(module, kernel), inputs, Exact(), ctas, None)
-
-
-def is_asynchronous(kernel: KernelOp) -> bool:
-    """Whether a kernel has an operation that is not complete when the next one starts, or that completes such ones."""
-    return any(
-        isinstance(op, _ASYNCHRONOUS) or (isinstance(op, MmaOp) and op.accumulate is not None) for op in kernel.walk()
-    )
 
 
 def _run(

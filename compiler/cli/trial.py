@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument
 
-from tilec.backend.protocol.inputs import dims_of, extent_names
+from tilec.backend.protocol.extents import dims_of, extent_names
 from tilec.backend.reference import Array, round_bf16
 from tilec.backend.reference.arguments import is_written
 from tilec.backend.simulator import Report, run, run_float64

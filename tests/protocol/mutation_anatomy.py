@@ -32,6 +32,8 @@ from tilec.dialects.tile import (
 )
 
 OpT = TypeVar("OpT", bound=Operation)
+Sites = list[tuple[str, Operation]]
+"""Places for a mistake, each with its label."""
 
 
 class Anatomy:
@@ -90,10 +92,6 @@ class Anatomy:
         """Which piece of a tile, for an operation at or before its copy out."""
         before = sum(1 for store in self.stores if self.place[store] < self.place[op])
         return f"chunk {before}"
-
-    def stage_slots(self) -> set[SSAValue]:
-        """Rings that loads fill."""
-        return {op.dest.owner.ring for op in self.loads if op.dest is not None and isinstance(op.dest.owner, SlotOp)}
 
     def schedules(self) -> list[ScheduleOp]:
         return [op for op in self.ops if isinstance(op, ScheduleOp)]

@@ -36,10 +36,6 @@ class Program:
     """Where mistakes in values show: several K tiles, and several tiles for a CTA."""
     ring: int = 0
     """Stages of the operands' ring; 0 where there is none."""
-    lag: int = 0
-    """Iterations between an MMA and the wait for it."""
-    chunks: int = 2
-    """Pieces in which a tile is stored."""
     persistent: bool = False
     by_hand: bool = False
     copies_only: bool = False
@@ -86,7 +82,7 @@ _EVEN_K = (("M", 256), ("N", 128), ("K", 256))
 
 def _pipelined(stages: int, lag: int, persistent: bool) -> Program:
     text = f"tma,pipeline({stages},lag={lag})" + (",persistent" if persistent else "")
-    return Program(text, _GEMM, text, ring=stages, lag=lag, persistent=persistent)
+    return Program(text, _GEMM, text, ring=stages, persistent=persistent)
 
 
 PROGRAMS = [
@@ -116,19 +112,16 @@ PROGRAMS = [
         _GEMM,
         "retile(64,64,64),tma,pipeline(6),persistent",
         ring=6,
-        lag=1,
-        chunks=1,
         persistent=True,
     ),
-    Program("bias_relu", _example("bias_relu.tile"), "tma,pipeline(2),persistent", ring=2, chunks=1, persistent=True),
+    Program("bias_relu", _example("bias_relu.tile"), "tma,pipeline(2),persistent", ring=2, persistent=True),
     Program("threads", _GEMM, "threads", threads=True),
-    Program("copy", COPY.text, "tma", extents=(("M", 128), ("K", 64)), chunks=1, copies_only=True),
+    Program("copy", COPY.text, "tma", extents=(("M", 128), ("K", 64)), copies_only=True),
     Program(
         "copy,persistent",
         COPY.text,
         "tma,persistent",
         extents=(("M", 128), ("K", 64)),
-        chunks=1,
         persistent=True,
         copies_only=True,
     ),
@@ -138,7 +131,6 @@ PROGRAMS = [
         "tma,pipeline(2),persistent",
         extents=(("M", 128), ("K", 96)),
         ring=2,
-        chunks=1,
         persistent=True,
         copies_only=True,
     ),

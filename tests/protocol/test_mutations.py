@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
 
@@ -127,6 +127,11 @@ def _name(program: Program) -> str:
     return program.name
 
 
+def _program(name: str) -> Program:
+    (program,) = (program for program in PROGRAMS if program.name == name)
+    return program
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=_name)
 def test_programs_are_proved_and_right(program: Program) -> None:
     assert _prove(build(program), "proved") is None
@@ -139,10 +144,30 @@ def test_mistakes_are_found(program: Program) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "label", "k"),
+    [
+        ("step6", "phases reset per tile", "", 256),
+        ("step6", "stage and phases reset per tile", "", 256),
+        ("tma,pipeline(4,lag=1),persistent", "stage and phases reset per tile", "", 512),
+        ("tma,pipeline(4,lag=1)", "prologue not guarded", "prologue", 256),
+        ("step6", "barrier after wait_group dropped", "end of the tile", 64),
+        ("tma,pipeline(3,lag=0)", "refill before the MMA has read", "refill", 192),
+    ],
+)
+def test_a_shape_that_hides_a_mistake(name: str, kind: str, label: str, k: int) -> None:
+    """A run of it goes well, and yet it is refuted: for another K."""
+    program = replace(_program(name), extents=(("M", 256), ("N", 128), ("K", k)))
+    (chosen,) = (one for one in KINDS if one.name == kind)
+    (module,) = (mutant.module for mutant in mutants(chosen, build(program)) if mutant.label == label)
+    assert _simulate(program, module) is None
+    assert _prove(module, "refuted") is not None
+
+
 @pytest.mark.parametrize("name", ["step6", "tma,pipeline(3,lag=1),persistent", "threads"])
 def test_mutants_are_texts(name: str) -> None:
     """What a mutant prints is read back as it is."""
-    (program,) = (program for program in PROGRAMS if program.name == name)
+    program = _program(name)
     module = build(program)
     for kind in KINDS:
         for mutant in mutants(kind, module):

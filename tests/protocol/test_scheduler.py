@@ -175,10 +175,13 @@ def all_grids(most: int, past: int = 0) -> tuple[Numbers, Numbers, Numbers, Numb
     m, n = (axis.ravel() for axis in np.meshgrid(*[np.arange(1, most + 1)] * 2, indexing="ij"))
     tiles = m * n + past
     starts = np.concatenate([[0], np.cumsum(tiles)[:-1]])
-    number = np.arange(tiles.sum()) - np.repeat(starts, tiles)
-    columns = (np.repeat(m, tiles), np.repeat(n, tiles), number, np.repeat(starts, tiles))
-    rows, cols, numbers, first = (column.astype(np.uint32) for column in columns)
-    return rows, cols, numbers, first
+    number = np.arange(int(tiles.sum())) - np.repeat(starts, tiles)
+    return (
+        unsigned(np.repeat(m, tiles)),
+        unsigned(np.repeat(n, tiles)),
+        unsigned(number),
+        unsigned(np.repeat(starts, tiles)),
+    )
 
 
 def extents(s: Scheduler, m: Numbers, n: Numbers) -> dict[SSAValue, Numbers]:
