@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from tilec.backend.protocol.flatten import flatten
 from tilec.backend.protocol.machine import Broken, OutOfScope, Restart
-from tilec.backend.protocol.program import Program, flatten
+from tilec.backend.protocol.program import Program
 from tilec.backend.protocol.state import ISSUER, OTHERS, State, aged
 from tilec.backend.protocol.values import INFINITY, Coordinate, Interval, Linear, Past, Value
 from tilec.dialects.tile import KernelOp
@@ -57,7 +58,7 @@ def explore(kernel: KernelOp, *, any_extent: bool = True) -> Proof | Counterexam
             try:
                 return _Explorer(program).run()
             except Restart:
-                program.machine.waiting.clear()
+                program.context.machine.waiting.clear()
         return Unproved(kernel, "comparisons with ever larger constants")
     except OutOfScope as limit:
         return Unproved(limit.op, limit.reason)
@@ -70,7 +71,7 @@ class TooMany(Exception):
 class _Explorer:
     def __init__(self, program: Program):
         self.program = program
-        self.machine = program.machine
+        self.machine = program.context.machine
         self.machine.forgot_bounds = False
         self.seen: dict[int, set[object]] = {head: set() for head in program.heads}
         self.visited = 0
@@ -106,7 +107,7 @@ class _Explorer:
             if bound.name.startswith("extent ") and bound.parent is None:
                 wanted = s.path.get(~number, interval.low)
                 extents[int(bound.name.removeprefix("extent "))] = max(0, wanted, interval.low)
-        turns = max((s.path.get(c, 0) + 1 for c in self.program.rules.turn_counters.values()), default=1)
+        turns = max((s.path.get(c, 0) + 1 for c in self.program.context.turn_counters.values()), default=1)
         return Counterexample(broken.op, broken.message, extents, turns)
 
     # Normal form
@@ -159,7 +160,7 @@ class _Explorer:
                 for key in s.differences:  # what its own number says of them goes with it
                     if key[1] == counter and (known := machine.difference(s, *key)) is not None:
                         s.differences[key] = known
-                if interval.exact and counter in self.program.rules.turn_counters.values():
+                if interval.exact and counter in self.program.context.turn_counters.values():
                     self._relate(s, counter, interval.low)
                 s.counters[counter] = Interval(limit + 1, INFINITY)
         if isinstance(s.stored, Linear) and s.stored.offset < -2:
@@ -176,7 +177,7 @@ class _Explorer:
 
     def _forget_events(self, s: State, at: int) -> None:
         """Drop what both agents know already: nothing that waits for it can fail, and nobody learns it from a barrier."""
-        events = self.program.events
+        events = self.program.context.events
         width = events.width
         both = s.known[ISSUER] & s.known[OTHERS]
         over = s.present & both & events.engine_reads

@@ -17,6 +17,7 @@ from tilec.backend.protocol.values import (
     Interval,
     Linear,
     Past,
+    Residue,
     Value,
 )
 
@@ -101,6 +102,17 @@ class Machine:
             if interval.exact:
                 return interval.low
         return value
+
+    def residue(self, s: State, value: Value) -> Residue | None:
+        """What is known of a number modulo something."""
+        match value:
+            case Residue():
+                return value
+            case Linear(base, offset, scale) if base >= 0 and s.counters[base] is not None:
+                modulus = self.counter_moduli[base] * scale
+                return Residue(modulus, (scale * s.moduli[base] + offset) % modulus)
+            case _:
+                return None
 
     def bound_interval(self, s: State, bound: int) -> Interval:
         _, parent, divisor, addend, _, _ = self.bounds[bound]
@@ -245,15 +257,19 @@ class Machine:
 
     # Counters
 
-    def enter(self, s: State, counter: int, value: Value) -> Linear:
-        """A loop starts: its counter has this value."""
-        self.leave(s, counter)
+    def enter(self, s: State, counter: int, value: Value) -> Value:
+        """A loop starts: its counter has this value, which may be what it was when the loop ended last time."""
         value = self.resolved(s, value)
-        s.counters[counter] = self.interval(s, value)
+        interval, known = self.interval(s, value), self.residue(s, value)
+        self.leave(s, counter)
         modulus = self.counter_moduli[counter]
-        s.moduli[counter] = value % modulus if isinstance(value, int) else 0
-        if not isinstance(value, int) and modulus > 1:
-            s.counters[counter] = None
+        if isinstance(value, int):
+            s.moduli[counter] = value % modulus
+        elif known is not None and known.modulus % modulus == 0:
+            s.moduli[counter] = known.residue % modulus
+        elif modulus > 1:
+            return UNKNOWN
+        s.counters[counter] = interval
         s.path[counter] = value if isinstance(value, int) else 0
         return Linear(counter, 0, 1)
 
@@ -328,4 +344,7 @@ def _scaled(interval: Interval, scale: int) -> Interval:
 
 def _fixed(machine: Machine, s: State, value: Linear) -> Value:
     found = machine.resolved(s, value)
-    return UNKNOWN if isinstance(found, Linear) else found
+    if not isinstance(found, Linear):
+        return found
+    known = machine.residue(s, found)
+    return UNKNOWN if known is None or known.modulus == 1 else known

@@ -63,24 +63,12 @@ def _both_numbers(m: Machine, s: State, a: Value, b: Value, function: Callable[[
     return function(a, b) if isinstance(a, int) and isinstance(b, int) else UNKNOWN
 
 
-def residue_of(m: Machine, s: State, value: Value) -> Residue | None:
-    """What is known of a number modulo something."""
-    match value:
-        case Residue():
-            return value
-        case Linear(base, offset, scale) if base >= 0 and s.counters[base] is not None:
-            modulus = m.counter_moduli[base]
-            return Residue(modulus * scale, (scale * s.moduli[base] + offset) % (modulus * scale))
-        case _:
-            return None
-
-
 def _rem(m: Machine, s: State, a: Value, b: Value) -> Value:
     a = m.resolved(s, a)
     if isinstance(b, int) and b > 0:
         if isinstance(a, int):
             return a % b
-        known = residue_of(m, s, a)
+        known = m.residue(s, a)
         if known is not None and known.modulus % b == 0:
             return known.residue % b
     return UNKNOWN
@@ -93,7 +81,7 @@ def _div(m: Machine, s: State, a: Value, b: Value) -> Value:
             return a // b
         if isinstance(a, Linear) and a.base < 0 and a.scale == 1:
             return _quotient(m, ~a.base, b, a.offset)
-        known = residue_of(m, s, a)
+        known = m.residue(s, a)
         if known is not None and known.modulus % b == 0 and known.modulus > b:
             return Residue(known.modulus // b, known.residue // b)
     return UNKNOWN
