@@ -7,8 +7,9 @@
 
 A barrier keeps its parity for the life of the kernel. So every phase, and every stage of a ring, that starts at a constant
 goes on from where the last tile left it; what else a tile starts with (flags, values of the user) starts anew. Legal because
-nothing of a tile is in flight at its end but TMA stores, and their staging slots are claimed before they are written. Where
-the tile has a pipelined loop, the next tile's first loads are issued before the epilogue (`run_ahead.py`).
+nothing of a tile is in flight at its end but TMA stores, whose staging slots are claimed before they are written. A tile that
+was written by hand may leave more to do; what it lacks is put at its end (`between_tiles.py`). Where the tile has a pipelined
+loop, the next tile's first loads are issued before the epilogue (`run_ahead.py`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from tilec.dialects.tile import (
     WaitGroupOp,
 )
 from tilec.dialects.tile.structure import MAX_GROUP
+from tilec.passes.between_tiles import missing_between_tiles
 from tilec.passes.builder import LocatedBuilder, Scalars
 from tilec.passes.protocol_state import State, find_state
 from tilec.passes.run_ahead import run_ahead
@@ -86,10 +88,13 @@ def _make_persistent(kernel: KernelOp, grid: GridOp, group: int) -> None:
         op.detach()
         before.of(op).add(op)
     _check_setup(body, teardown)
+    for op in teardown:
+        op.detach()
+    last = body.last_op or grid
+    missing_between_tiles(body).insert(LocatedBuilder.at_end(body, last))
     loop = _loop(grid, before, body, state, scalars_before(grid), group)
     after = LocatedBuilder.after(run_ahead(loop))
     for op in teardown:
-        op.detach()
         after.of(op).add(op)
     grid.detach()
     grid.erase()

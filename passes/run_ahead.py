@@ -5,8 +5,9 @@
       prologue; loop; epilogue          ->          loop; prologue of the next tile; epilogue
 
 A tile's epilogue keeps the tensor core waiting; the loads of the next tile need not wait with it. Legal because the loop's
-last wait says that no MMA reads the ring any more, because nothing behind that wait uses the ring or its full barriers, and
-because the prologue touches nothing else: the stage that it starts from is where the loop ended.
+last wait says that no MMA reads the ring any more, because nothing behind that wait uses the ring or its full barriers,
+because no thread is still to meet the others after it has read the ring (`between_tiles.py`), and because the prologue touches
+nothing else: the stage that it starts from is where the loop ended.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tilec.dialects.tile import CopyAsyncOp, ScheduleOp, SlotOp, TryWaitOp
+from tilec.passes.between_tiles import disturbs
 from tilec.passes.builder import LocatedBuilder
 
 
@@ -42,7 +44,7 @@ def run_ahead(tiles: scf.WhileOp) -> scf.WhileOp:
     drained = _last_wait(body)
     if prologue is None or drained is None or not _comes_before(prologue.loop, drained):
         return tiles
-    if _touched_behind(drained, prologue.loop):
+    if _touched_behind(drained, prologue.loop) or disturbs(body, drained, prologue.loop):
         return tiles
     stage_end = end.operands[prologue.place]
     if not (isinstance(stage_end, OpResult) and _reaches(stage_end.op, drained)):
