@@ -20,7 +20,7 @@ from tilec.backend.protocol.state import ISSUER, OTHERS, State, aged
 from tilec.backend.protocol.values import INFINITY, Coordinate, Interval, Linear, Past, Value
 from tilec.dialects.tile import KernelOp
 
-_MOST_STATES = 60_000
+_MOST_STATES = 20_000
 _MOST_RESTARTS = 400
 
 

@@ -3,9 +3,10 @@
     python tests/gpu/mutants.py [--jobs 6] [--program NAME ...]
 
 Each mutant of `tests/protocol/mutations.py` is compiled without the check and launched in a process of its own, several times,
-on integers, beside the kernel that it was made from. Prints one line a kind: what the checker says, and what the card did:
-right numbers, wrong numbers, a fault, or a hang (nothing for some seconds; the process is then killed). A mutant that the
-checker proves and that is not right convicts the checker. A mutant that it refutes may do anything, right numbers among it.
+on integers, beside the kernel that it was made from. Prints one line a kind: what the checker says (`numbers`: the protocol
+is proved, and the simulator computes something else than the program), and what the card did: right numbers, wrong numbers,
+a fault, or a hang (nothing for some seconds; the process is then killed). A mutant that the checker proves and that is not
+right convicts the checker. A mutant that it refutes may do anything, right numbers among it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "protocol")]
 
@@ -100,7 +102,7 @@ def _one(program_name: str, kind_name: str, place: str) -> str:
     from mutations import KINDS, mutants
 
     import tilec
-    from tilec.backend import reference
+    from tilec.backend import reference, simulator
     from tilec.backend.protocol import check
     from tilec.backend.protocol.inputs import integer_inputs
     from tilec.diagnostics import TilecError
@@ -117,7 +119,22 @@ def _one(program_name: str, kind_name: str, place: str) -> str:
     except TilecError:
         print("verifier", flush=True)
         return "not launched"
-    print(check(module).status, flush=True)
+    spec = meaning(program)
+
+    def problem(tiles: int) -> tuple[list[Any], list[Any]]:
+        """Inputs, and all arrays as the program leaves them."""
+        arrays = integer_inputs(find_kernel(spec), {"M": 640, "N": 384, "K": 64 * tiles})
+        wanted = [array.copy() for array in arrays]
+        reference.run(spec, wanted)
+        return arrays, wanted
+
+    verdict = check(module).status
+    if verdict == "proved":
+        simulated, wanted = problem(K_TILES[1])
+        simulator.run(module, simulated, ctas=4)
+        if not np.array_equal(simulated[-1], wanted[-1]):
+            verdict = "numbers"
+    print(verdict, flush=True)
     import torch
 
     def give_up() -> None:
@@ -128,10 +145,7 @@ def _one(program_name: str, kind_name: str, place: str) -> str:
     try:
         kernel = tilec.compile(module, target="sm_90a", check=False)
         for tiles in K_TILES:
-            spec = meaning(program)
-            arrays = integer_inputs(find_kernel(spec), {"M": 640, "N": 384, "K": 64 * tiles})
-            wanted = [array.copy() for array in arrays]
-            reference.run(spec, wanted)
+            arrays, wanted = problem(tiles)
             tensors = [torch.from_numpy(array).cuda() for array in arrays]
             for _ in range(LAUNCHES):
                 tensors[-1].fill_(float("nan"))
