@@ -2,10 +2,10 @@
 
     python benchmarks/protocol.py
 
-The proof (`tilec check`) of `examples/gemm.tile` for rings of several depths and of the other examples, and the simulator on
-products of f16 matrices with tiles of 128x128x64, in this process (warm). Memory is the most that the simulator holds beside
-the caller's matrices: for each element of the output who stored it and when, and the tiles of one CTA. Prints tables; asserts
-nothing.
+The proof (`tilec check`) of `examples/gemm.tile` for rings of several depths and of the other examples in this process (warm);
+`tilec compile` as a whole process with the proof and without, no ptxas; the simulator on products of f16 matrices with tiles of
+128x128x64. All of it on one core. Memory is the most that the simulator holds beside the caller's matrices: the tiles of one
+CTA, and 16 bytes for each piece of the output that is stored at once, two a tile. Prints tables; asserts nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import subprocess
+import sys
+import tempfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -32,23 +35,26 @@ from tilec.source import parse_file
 
 _EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 _RUNS = 9
-_PROOF_GOAL_S = 1.0
-_SIMULATION_GOAL_S = 10.0
-_MEMORY_GOAL = 16
-"""Bytes for each element of the output."""
-_PRODUCTS = [(1024, 1024, 1024), (2048, 2048, 1024)]
-"""M, N, K: 64 and 256 tiles, each of 16 steps."""
+_PIPELINE = "tma,pipeline(2),persistent"
+_COMPILE_GOAL_S = 1.5
+_PRODUCTS = [((1024, 1024, 1024), "3"), ((2048, 2048, 1024), "")]
+"""M, N, K: 64 and 256 tiles, each of 16 steps; and the goal in seconds."""
+_GROWING = [(1024, 1024, 128), (2048, 2048, 128), (4096, 4096, 128)]
+"""M, N, K: 64, 256 and 1024 tiles, each of 2 steps."""
+_MEMORY_GOAL = 64
+"""Bytes for each tile beyond 64 of them."""
 
 _PROVED = [
-    *(("gemm.tile", f"tma,pipeline({stages}),persistent") for stages in (1, 2, 3, 4)),
-    ("gemm.tile", "retile(64,64,64),tma,pipeline(8),persistent"),
-    ("gemm.tile", "tma"),
-    ("gemm.tile", "threads"),
-    ("bias_relu.tile", "tma,pipeline(2),persistent"),
-    ("step4_tma.tile", ""),
-    ("step5_pipeline.tile", ""),
-    ("step6_persistent.tile", ""),
+    *(("gemm.tile", f"tma,pipeline({stages}),persistent", 0.15) for stages in (1, 2, 3, 4)),
+    ("gemm.tile", "retile(64,64,64),tma,pipeline(8),persistent", 0.5),
+    ("gemm.tile", "tma", 0.15),
+    ("gemm.tile", "threads", 0.15),
+    ("bias_relu.tile", _PIPELINE, 0.5),
+    ("step4_tma.tile", "", 0.5),
+    ("step5_pipeline.tile", "", 0.5),
+    ("step6_persistent.tile", "", 0.5),
 ]
+"""File, passes and the goal in seconds."""
 
 
 def _kernel(file: str, pipeline: str) -> ModuleOp:
@@ -67,56 +73,102 @@ def _times(work: Callable[[], object], runs: int) -> list[float]:
     return times
 
 
-def _proofs() -> Table:
-    table = Table(title=f"proof; {os.cpu_count()} cores, Python {platform.python_version()}")
-    table.add_column("kernel")
-    table.add_column("verdict")
-    for heading in ("states", f"median of {_RUNS} [s]", "worst [s]", "goal [s]"):
+def _table(title: str, words: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+    table = Table(title=title)
+    for heading in words:
+        table.add_column(heading)
+    for heading in numbers:
         table.add_column(heading, justify="right")
-    for file, pipeline in _PROVED:
+    return table
+
+
+def _seconds(times: list[float], goal: float | str) -> tuple[str, str, str]:
+    return f"{median(times):.3f}", f"{max(times):.3f}", str(goal)
+
+
+def _proofs() -> Table:
+    table = _table(
+        f"proof; one of {os.cpu_count()} cores, Python {platform.python_version()}",
+        ("kernel", "verdict"),
+        ("states", f"median of {_RUNS} [s]", "worst [s]", "goal [s]"),
+    )
+    for file, pipeline, goal in _PROVED:
         module = _kernel(file, pipeline)
         verdict = protocol.check(module)
         times = _times(lambda module=module: protocol.check(module), _RUNS)
         name = " ".join(part for part in (file, pipeline) if part)
-        numbers = (str(verdict.states), f"{median(times):.3f}", f"{max(times):.3f}", f"{_PROOF_GOAL_S:g}")
-        table.add_row(name, verdict.status, *numbers)
+        table.add_row(name, verdict.status, str(verdict.states), *_seconds(times, goal))
+    return table
+
+
+def _compilations() -> Table:
+    table = _table(
+        f"whole process; gemm.tile, {_PIPELINE}", ("command",), (f"median of {_RUNS} [s]", "worst [s]", "goal [s]")
+    )
+    with tempfile.TemporaryDirectory(prefix="tilec-benchmark-") as folder:
+        # Without ptxas: no assembler on the path.
+        environment = {**os.environ, "PATH": folder}
+        environment.pop("TILEC_PTXAS", None)
+        for options in ((), ("--no-check",)):
+            words = ("compile", *options, str(_EXAMPLES / "gemm.tile"), f"--pipeline={_PIPELINE}", "-o", os.devnull)
+            command = [sys.executable, "-m", "tilec", *words]
+            times = _times(
+                lambda command=command: subprocess.run(
+                    command, cwd=folder, env=environment, check=True, capture_output=True
+                ),
+                _RUNS,
+            )
+            goal = "" if options else _COMPILE_GOAL_S
+            table.add_row(" ".join(("tilec compile", *options)), *_seconds(times, goal))
     return table
 
 
 def _simulations() -> Table:
-    pipeline = "tma,pipeline(2),persistent"
-    table = Table(title=f"simulator; gemm.tile, {pipeline}, f16, NumPy {np.__version__}")
-    table.add_column("M x N x K")
-    for heading in (
-        "tiles",
-        "median of 3 [s]",
-        "worst [s]",
-        "goal [s]",
-        "peak memory [MiB]",
-        "bytes an output",
-        "goal",
-    ):
-        table.add_column(heading, justify="right")
-    module = _kernel("gemm.tile", pipeline)
-    for m, n, k in _PRODUCTS:
+    table = _table(
+        f"simulator; gemm.tile, {_PIPELINE}, f16, one core, NumPy {np.__version__}",
+        ("M x N x K",),
+        ("tiles", "median of 3 [s]", "worst [s]", "goal [s]"),
+    )
+    module = _kernel("gemm.tile", _PIPELINE)
+    for (m, n, k), goal in _PRODUCTS:
         arrays = integer_inputs(find_kernel(module), {"M": m, "N": n, "K": k})
-        times = _times(lambda arrays=arrays: simulator.run(module, arrays), 3)
-        gc.collect()
-        tracemalloc.start()
         tiles = simulator.run(module, arrays).tiles
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        goal = _SIMULATION_GOAL_S * tiles / 64
-        seconds = (f"{median(times):.2f}", f"{max(times):.2f}", f"{goal:g}")
-        memory = (f"{peak / 2**20:.1f}", f"{peak / (m * n):.1f}", str(_MEMORY_GOAL))
-        table.add_row(f"{m} x {n} x {k}", str(tiles), *seconds, *memory)
+        times = _times(lambda arrays=arrays: simulator.run(module, arrays), 3)
+        table.add_row(f"{m} x {n} x {k}", str(tiles), *_seconds(times, goal))
+    return table
+
+
+def _memory() -> Table:
+    table = _table(
+        f"memory of the simulator beyond the caller's arrays; gemm.tile, {_PIPELINE}, f16",
+        ("M x N x K",),
+        ("CTAs", "tiles", "caller's [bytes]", "most beyond [bytes]", "more for each tile [bytes]", "goal [bytes]"),
+    )
+    module = _kernel("gemm.tile", _PIPELINE)
+    for ctas in (1, 16):
+        fewest: tuple[int, int] | None = None
+        for m, n, k in _GROWING:
+            arrays = integer_inputs(find_kernel(module), {"M": m, "N": n, "K": k})
+            simulator.run(module, arrays, ctas=ctas)
+            gc.collect()
+            tracemalloc.start()
+            tiles = simulator.run(module, arrays, ctas=ctas).tiles
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            numbers = (ctas, tiles, sum(array.nbytes for array in arrays), peak)
+            if fewest is None:
+                fewest, growth = (tiles, peak), ("", "")
+            else:
+                growth = (f"{(peak - fewest[1]) / (tiles - fewest[0]):.0f}", str(_MEMORY_GOAL))
+            table.add_row(f"{m} x {n} x {k}", *map(str, numbers), *growth)
     return table
 
 
 def main() -> None:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     console = Console(width=140)
-    console.print(_proofs())
-    console.print(_simulations())
+    for measured in (_proofs, _compilations, _simulations, _memory):
+        console.print(measured())
 
 
 if __name__ == "__main__":

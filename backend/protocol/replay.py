@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument
+from xdsl.rewriter import Rewriter
 
 from tilec.backend import simulator
+from tilec.backend.kernels import find_kernel
 from tilec.backend.protocol.exploration import Counterexample, Unproved
 from tilec.backend.protocol.extents import dims_of
 from tilec.backend.protocol.inputs import integer_inputs
 from tilec.backend.protocol.sizes import Size, loop_steps, satisfies_assumptions, sized, small_sizes
 from tilec.diagnostics import Diagnostic, location_of
-from tilec.dialects.tile import KernelOp
+from tilec.dialects.tile import DimOp, GridOp, KernelOp, ScheduleOp, ViewType
+
+_MOST_ELEMENTS = 1 << 26
+"""Of all arrays of a launch that is simulated."""
 
 
 def sizes_for(kernel: KernelOp, found: Counterexample | Unproved) -> list[Size]:
@@ -23,7 +30,33 @@ def sizes_for(kernel: KernelOp, found: Counterexample | Unproved) -> list[Size]:
         sizes = [*likely, *small_sizes(kernel, trips=max(size.trips for size in likely), turns=found.turns)]
     else:
         sizes = small_sizes(kernel)
-    return [size for size in sizes if satisfies_assumptions(kernel, size.extents)]
+    return [size for size in sizes if satisfies_assumptions(kernel, size.extents) and _is_small(kernel, size)]
+
+
+def with_free_tiles(module: ModuleOp, kernel: KernelOp) -> tuple[ModuleOp, KernelOp]:
+    """The kernel for any number of tiles, where its types fix one and nothing else asks for it: launches can be small then."""
+    ruler = next((op for op in kernel.walk() if isinstance(op, GridOp | ScheduleOp)), None)
+    if ruler is None or not isinstance(ruler.view, BlockArgument) or not isinstance(ruler.view.type, ViewType):
+        return module, kernel
+    view, place = ruler.view.type, ruler.view.index
+    asked = {op.dimension for op in kernel.walk() if isinstance(op, DimOp) and op.view is ruler.view}
+    dims = [dim if isinstance(dim, str) or i in asked else None for i, dim in enumerate(view.dims)]
+    if tuple(dims) == view.dims:
+        return module, kernel
+    module = module.clone()
+    kernel = find_kernel(module, kernel.sym_name.data)
+    argument = kernel.body.block.args[place]
+    free = ViewType.of(dims, view.element, order=view.order, align=view.align, tail=view.tail)
+    fresh = Rewriter.replace_value_with_new_type(argument, free)
+    assert isinstance(fresh, BlockArgument)
+    fresh.location = argument.location
+    return module, kernel
+
+
+def _is_small(kernel: KernelOp, size: Size) -> bool:
+    """Whether the launch's arrays are worth making."""
+    shapes = ([size.extents[d] if isinstance(d, str) else d for d in dims_of(a)] for a in kernel.body.block.args)
+    return sum(prod(shape) for shape in shapes) <= _MOST_ELEMENTS
 
 
 def first_fault(module: ModuleOp, kernel: KernelOp, sizes: Iterable[Size]) -> Diagnostic | None:

@@ -12,6 +12,9 @@ from tilec.backend.reference.storage import View
 from tilec.diagnostics import fail
 from tilec.dialects.tile import CopyAsyncOp, CopyOp, KernelOp, ViewType
 
+_CHECKED_AT_ONCE = 1 << 14
+"""Elements of an input."""
+
 
 def bind_views(kernel: KernelOp, arrays: Sequence[Array], numerics: Numerics) -> list[View]:
     """The arrays as the kernel's arguments; what does not fit is a `TilecError` that names the argument."""
@@ -46,12 +49,19 @@ def _check_dtype(argument: BlockArgument, view: View, numerics: Numerics) -> Non
         # What an output holds before it is written may be anything.
         if not view.array.flags.writeable:
             fail(argument, f"{view.name} is written, but its array is read-only")
-    elif not np.array_equal(numerics.round(view.array, view.type.dtype), view.array, equal_nan=True):
+    elif not _is_rounded(view, numerics):
         fail(
             argument,
             f"{view.name} is {view.type.dtype.name}, but its array holds values that are not",
             hint=f"round the array to {view.type.dtype.name} first",
         )
+
+
+def _is_rounded(view: View, numerics: Numerics) -> bool:
+    """Some rows at a time: a rounded copy of a whole array would be larger than all else that a run needs."""
+    rows = max(1, _CHECKED_AT_ONCE // max(1, view.array[:1].size))
+    pieces = (view.array[row : row + rows] for row in range(0, len(view.array), rows))
+    return all(np.array_equal(numerics.round(piece, view.type.dtype), piece, equal_nan=True) for piece in pieces)
 
 
 def _check_extents(argument: BlockArgument, view: View, symbols: dict[str, tuple[str, int]]) -> None:

@@ -95,13 +95,16 @@ _ADVANCE = "advance what its condition depends on: the turn of a persistent loop
 @handlers.of(scf.WhileOp)
 def _scf_while(cta: Cta, op: scf.WhileOp) -> None:
     carried: list[Value] = cta.get_all(op.arguments)
-    seen: set[tuple[int, ...]] = set()
+    turns, earlier = 0, list[int]()
     while True:
-        # Nothing but its scalars decides how a loop goes on.
-        scalars = tuple(value for value in carried if isinstance(value, int))
-        if scalars in seen:
+        # Nothing but its scalars decides how a loop goes on. Those of one earlier turn are kept, a later one whenever the
+        # number of turns has doubled: the numbers of a loop without end come round, and one of the kept ones with them.
+        scalars = [value for value in carried if isinstance(value, int)]
+        if turns and scalars == earlier:
             cta.never_ends(op, "this loop never ends: it carries the same numbers again", _ADVANCE)
-        seen.add(scalars)
+        if turns & (turns - 1) == 0:
+            earlier = scalars
+        turns += 1
         goes_on, *carried = cta.run(op.before_region.block, carried)
         if not goes_on:
             break

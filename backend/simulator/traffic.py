@@ -7,7 +7,9 @@ from typing import NoReturn
 from xdsl.ir import Operation
 
 from tilec.backend.reference.storage import Region, View, size_of
+from tilec.backend.simulator.clocks import Agent
 from tilec.backend.simulator.cta import AsyncCta
+from tilec.backend.simulator.flow import Flow
 from tilec.backend.simulator.memory import Access
 from tilec.backend.simulator.order import ASYNC_PROXY, is_known
 from tilec.backend.simulator.tensors import SEVERAL, Tensor, overlap
@@ -26,7 +28,7 @@ def loads_from(cta: AsyncCta, view: View, region: Region, access: Access) -> Non
         _check_stores(cta, tensor, region, access, "load")
     tensor.load(region, cta.number, access)
     if len(tensor.loads) > _MANY:
-        tensor.loads = [(part, load) for part, load in tensor.loads if not _all_know(cta, load)]
+        tensor.loads = [(part, load) for part, load in tensor.loads if not _all_know(cta, tensor, load)]
 
 
 def stores_to(cta: AsyncCta, view: View, region: Region, access: Access) -> None:
@@ -43,9 +45,16 @@ def stores_to(cta: AsyncCta, view: View, region: Region, access: Access) -> None
     tensor.store(region, cta.visit, access)
 
 
-def _all_know(cta: AsyncCta, load: Access) -> bool:
-    parts = cta.launch.components
-    return all(is_known(parts, load, a.clock.g, a.clock.p, ASYNC_PROXY) for a in cta.agents)
+def _all_know(cta: AsyncCta, tensor: Tensor, load: Access) -> bool:
+    """Whether every later store comes after a load. What the async proxy knows, threads know."""
+    return all(_is_before_stores(cta, load, agent, by_tma=tensor.is_stored_by_tma) for agent in cta.agents)
+
+
+def _is_before_stores(cta: AsyncCta, load: Access, agent: Agent, *, by_tma: bool) -> bool:
+    """Whether a store that an agent issues or makes now comes after a load."""
+    clock = agent.clock
+    threads, own = (clock.p, ASYNC_PROXY) if by_tma else (clock.g, agent.index)
+    return is_known(load, clock.g, threads, own)
 
 
 def _check_other_cta(cta: AsyncCta, tensor: Tensor, region: Region, op: Operation, verb: str) -> None:
@@ -95,32 +104,39 @@ def _place(element: tuple[int, ...]) -> str:
 def _check_stores(cta: AsyncCta, tensor: Tensor, region: Region, access: Access, verb: str) -> None:
     """The CTA's own stores to the same place."""
     by_tma, by_threads = tensor.last_stores(region)
-    parts = cta.launch.components
     asynchronous = access.kind != "threads"
     for agent in cta.active:
         clock = agent.clock
-        if by_tma is not None and clock.g[parts.bulk_write] < by_tma[0]:
+        if by_tma is not None and clock.g[(flow := cta.flow_of(by_tma[1])).bulk_write] < by_tma[0]:
             cta.fail(
                 "race",
                 access.op,
                 f"this {verb} touches what an earlier TMA store writes to {tensor.view.name}, and nothing has waited for that "
                 "write",
-                f"the issuing thread waits first, `tile.bulk.wait_group {max(0, cta.bulk.committed - by_tma[0])}` without "
-                "`read`, then `tile.cta_sync` tells the other threads",
+                f"the issuing thread waits first, `tile.bulk.wait_group {flow.bulk.after(by_tma[0])}` without "
+                f"`read`, then `tile.{flow.sync}` tells the other threads",
                 [(by_tma[1], "the store")],
             )
         if by_threads is None:
             continue
         known = clock.p if asynchronous else clock.g
-        if any(known[other.index] < by_threads[0] for other in cta.agents if asynchronous or other is not agent):
+        flow = cta.flow_of(by_threads[1])
+        others = (a for a in flow.agents if asynchronous or a is not agent)
+        if any(known[other.index] < by_threads[0] for other in others):
             fence = "`tile.fence proxy_async` and " if asynchronous else ""
             cta.fail(
                 "race",
                 access.op,
                 f"this {verb} touches what threads have stored to {tensor.view.name}, and nothing orders it after that",
-                f"put {fence}`tile.cta_sync` between the two",
+                f"put {fence}{_meeting(cta, flow)} between the two",
                 [(by_threads[1], "the store by threads")],
             )
+
+
+def _meeting(cta: AsyncCta, flow: Flow) -> str:
+    """Where the threads that go on now meet those of a flow."""
+    sync = cta.meeting(flow)
+    return "an arrival on an mbarrier and the wait for it" if sync is None else f"`tile.{sync}`"
 
 
 def _check_loads(cta: AsyncCta, tensor: Tensor, region: Region, access: Access) -> None:
@@ -130,21 +146,17 @@ def _check_loads(cta: AsyncCta, tensor: Tensor, region: Region, access: Access) 
         element, reader = found
         one = "another CTA loads" if reader == SEVERAL else f"CTA {reader} loads"
         _two_ctas(cta, tensor, access.op, element, one, f"CTA {cta.number} stores")
-    parts = cta.launch.components
-    asynchronous = access.kind != "threads"
     for part, load in tensor.loads:
         if not overlap(part, region):
             continue
         for agent in cta.active:
-            clock = agent.clock
-            threads, own = (clock.p, ASYNC_PROXY) if asynchronous else (clock.g, agent.index)
-            if not is_known(parts, load, clock.g, threads, own):
+            if not _is_before_stores(cta, load, agent, by_tma=access.kind == "store"):
                 cta.fail(
                     "race",
                     access.op,
                     f"this store to {tensor.view.name} may overtake an earlier load from the same place",
                     "wait for the load first"
                     if load.kind == "load"
-                    else "let the threads meet between the two, at `tile.cta_sync`",
+                    else f"let the threads meet between the two, at {_meeting(cta, cta.flow_of(load.op))}",
                     [(load.op, "the load")],
                 )

@@ -15,8 +15,8 @@ from tilec.dialects.tile import ArriveExpectTxOp, CopyAsyncOp, MmaOp, SlotOp, Sm
 from tilec.passes.builder import LocatedBuilder, constant
 
 
-def announcements(a: Anatomy) -> Sites | str:
-    return [(a.issue_label(op), op) for op in a.announcements] or "the threads load: no bytes are announced"
+def announcements(a: Anatomy) -> Sites:
+    return [(a.issue_label(op), op) for op in a.announcements]
 
 
 def budget(change: Callable[[int], int]) -> Callable[[Anatomy, Operation], None]:
@@ -39,14 +39,14 @@ def out_of_scope(a: Anatomy, op: Operation) -> None:
     move_ahead(op, scope)
 
 
-def refills_behind_waits(a: Anatomy) -> Sites | str:
+def refills_behind_waits(a: Anatomy) -> Sites:
     """Waits for MMAs that loads into the MMAs' stages follow."""
     sites: Sites = []
     for wait in a.done_waits:
         if (loads := _loads_behind(wait)) is not None:
             sites.append(("refill" if a.in_k_loop(wait) else "next tile's prologue", wait))
             assert holds(loads, ArriveExpectTxOp)
-    return sites or ("serial: nothing is refilled behind the wait" if a.mmas else "no MMA")
+    return sites
 
 
 def _loads_behind(wait: Operation) -> Operation | None:
@@ -59,9 +59,8 @@ def wait_behind_refill(a: Anatomy, op: Operation) -> None:
     move_behind(op, loads)
 
 
-def prologues(a: Anatomy) -> Sites | str:
-    sites: Sites = [(a.issue_label(op), op) for op in a.announcements if a.prologue_of(op) is not None and a.k_loop]
-    return sites or "serial: there is no prologue"
+def prologues(a: Anatomy) -> Sites:
+    return [(a.issue_label(op), op) for op in a.announcements if a.prologue_of(op) is not None and a.k_loop]
 
 
 def prologue_by(more: int) -> Callable[[Anatomy, Operation], None]:
@@ -81,16 +80,12 @@ def unguarded(a: Anatomy, op: Operation) -> None:
     inline(guard)
 
 
-def refills(a: Anatomy) -> Sites | str:
-    sites: Sites = [("", op) for op in a.announcements if a.issue_label(op) == "refill"]
-    return sites or "serial: there is no refill"
+def refills(a: Anatomy) -> Sites:
+    return [("", op) for op in a.announcements if a.issue_label(op) == "refill"]
 
 
-def ring_mmas(a: Anatomy) -> Sites | str:
-    sites: Sites = [("", mma) for mma in a.mmas if isinstance(mma.a.owner, SlotOp) and ring_depth(mma.a.owner) > 1]
-    if not a.mmas:
-        return "no MMA"
-    return sites or "one stage: there is no other"
+def ring_mmas(a: Anatomy) -> Sites:
+    return [("", mma) for mma in a.mmas if isinstance(mma.a.owner, SlotOp) and ring_depth(mma.a.owner) > 1]
 
 
 def read_next_stage(a: Anatomy, op: Operation) -> None:
@@ -100,14 +95,14 @@ def read_next_stage(a: Anatomy, op: Operation) -> None:
     op.operands[1] = at.add(SlotOp(slot.ring, next_stage(at, slot.stage, ring_depth(slot)))).res
 
 
-def load_pairs(a: Anatomy) -> Sites | str:
+def load_pairs(a: Anatomy) -> Sites:
     """Loads that are followed at once by another into a tile of the same type."""
     sites: Sites = []
     for load in a.loads:
         other = load.next_op
         if isinstance(other, CopyAsyncOp) and other.is_load and _dest(load).type == _dest(other).type:
             sites.append((a.issue_label(load), load))
-    return sites or "one load: there is no other tile"
+    return sites
 
 
 def _dest(load: CopyAsyncOp) -> SSAValue:
@@ -121,9 +116,8 @@ def into_other_tile(a: Anatomy, op: Operation) -> None:
     op.operands[1] = _dest(other)
 
 
-def operand_slots(a: Anatomy) -> Sites | str:
-    sites: Sites = [(f"slot {i}", slot) for i, slot in enumerate(a.slots)]
-    return sites or "no slot: a tile has one type, whoever uses it"
+def operand_slots(a: Anatomy) -> Sites:
+    return [(f"slot {i}", slot) for i, slot in enumerate(a.slots)]
 
 
 def other_swizzle(a: Anatomy, op: Operation) -> None:

@@ -25,30 +25,28 @@ from tilec.dialects.tile import CopyAsyncOp, FenceOp, FreeOp, WaitGroupOp, WaitL
 from tilec.passes.builder import LocatedBuilder
 
 
-def tma_stores(a: Anatomy) -> Sites | str:
-    sites: Sites = [(a.chunk_label(op), op) for op in a.stores if scope_of(op) is not None]
-    return sites or "the threads store"
+def tma_stores(a: Anatomy) -> Sites:
+    return [(a.chunk_label(op), op) for op in a.stores if scope_of(op) is not None]
 
 
-def proxy_fences(a: Anatomy) -> Sites | str:
+def proxy_fences(a: Anatomy) -> Sites:
     sites: Sites = []
     for fence in a.fences:
         if fence.kind == "proxy_async":
             sites.append(("operands" if a.in_k_loop(fence) else a.chunk_label(fence), fence))
-    return sites or "no thread writes what the async proxy reads"
+    return sites
 
 
-def syncs_before_copy_out(a: Anatomy) -> Sites | str:
-    sites: Sites = [
+def syncs_before_copy_out(a: Anatomy) -> Sites:
+    return [
         (a.chunk_label(sync), sync)
         for sync in a.syncs
         if any(writes_tile(op) for op in until_sync(before(sync)))
         and any(copies_out(op) for op in until_sync(after(sync)))
     ]
-    return sites or "no thread writes what is copied out"
 
 
-def syncs_after_wait_group(a: Anatomy) -> Sites | str:
+def syncs_after_wait_group(a: Anatomy) -> Sites:
     """Barriers that tell the other threads that staging tiles have been read."""
     sites: Sites = []
     for sync in a.syncs:
@@ -57,16 +55,16 @@ def syncs_after_wait_group(a: Anatomy) -> Sites | str:
         if waited and not freed and not any(writes_tile(op) for op in until_sync(before(sync))):
             last = a.place[sync] > max(a.place[store] for store in a.stores)
             sites.append(("end of the tile" if last else a.chunk_label(sync), sync))
-    return sites or "no barrier of threads follows a wait_group"
+    return sites
 
 
-def syncs_after_thread_copy(a: Anatomy) -> Sites | str:
+def syncs_after_thread_copy(a: Anatomy) -> Sites:
     sites: Sites = []
     for sync in a.syncs:
         ahead = list(until_sync(before(sync)))
         if any(isinstance(op, CopyAsyncOp) and op.is_load and op.dispatch == "threads" for op in ahead):
             sites.append(("operands" if a.in_k_loop(sync) else "bias", sync))
-    return sites or "no thread loads"
+    return sites
 
 
 def syncs_before_free(a: Anatomy) -> Sites | str:
@@ -75,24 +73,19 @@ def syncs_before_free(a: Anatomy) -> Sites | str:
         freed = any(isinstance(op, FreeOp) for op in until_sync(after(sync)))
         if freed and not any(copies_out(op) for op in until_sync(after(sync))):
             sites.append(("", sync))
-    return sites or ("the barrier before the last store is the only one before free" if a.frees else "no accumulator")
+    return sites or "the barrier before the last store is the only one before free"
 
 
-def last_wait_group(a: Anatomy) -> Sites | str:
-    return [("", op) for op in a.wait_groups[-1:]] or "no TMA store"
+def last_wait_group(a: Anatomy) -> Sites:
+    return [("", op) for op in a.wait_groups[-1:]]
 
 
-def earlier_wait_groups(a: Anatomy) -> Sites | str:
-    if not a.wait_groups:
-        return "no TMA store"
+def earlier_wait_groups(a: Anatomy) -> Sites:
     return [(a.chunk_label(op), op) for op in a.wait_groups[:-1]]
 
 
-def all_wait_groups(a: Anatomy) -> Sites | str:
-    earlier, last = earlier_wait_groups(a), last_wait_group(a)
-    if isinstance(earlier, str) or isinstance(last, str):
-        return "no TMA store"
-    return [*earlier, *(("last", op) for _, op in last)]
+def all_wait_groups(a: Anatomy) -> Sites:
+    return [*earlier_wait_groups(a), *(("last", op) for _, op in last_wait_group(a))]
 
 
 def leave_one_more(a: Anatomy, op: Operation) -> None:
@@ -104,13 +97,13 @@ def only_read(a: Anatomy, op: Operation) -> None:
     op.properties["read"] = UnitAttr()
 
 
-def commit_groups(a: Anatomy) -> Sites | str:
+def commit_groups(a: Anatomy) -> Sites:
     last = len(a.commit_groups) - 1
-    return [(f"chunk {i}" if i < last else "last", op) for i, op in enumerate(a.commit_groups)] or "no TMA store"
+    return [(f"chunk {i}" if i < last else "last", op) for i, op in enumerate(a.commit_groups)]
 
 
-def frees(a: Anatomy) -> Sites | str:
-    return [("", op) for op in a.frees] or "no accumulator"
+def frees(a: Anatomy) -> Sites:
+    return [("", op) for op in a.frees]
 
 
 def free_early(a: Anatomy, op: Operation) -> None:
@@ -120,8 +113,8 @@ def free_early(a: Anatomy, op: Operation) -> None:
     move_ahead(op, read if branch is None else branch)
 
 
-def mmas(a: Anatomy) -> Sites | str:
-    return [("", op) for op in a.mmas] or "no MMA"
+def mmas(a: Anatomy) -> Sites:
+    return [("", op) for op in a.mmas]
 
 
 def accumulate(always: bool) -> Callable[[Anatomy, Operation], None]:
@@ -131,16 +124,16 @@ def accumulate(always: bool) -> Callable[[Anatomy, Operation], None]:
     return apply
 
 
-def commits(a: Anatomy) -> Sites | str:
-    return [("", op) for op in a.commits] or "no MMA"
+def commits(a: Anatomy) -> Sites:
+    return [("", op) for op in a.commits]
 
 
-def wait_lds(a: Anatomy) -> Sites | str:
+def wait_lds(a: Anatomy) -> Sites:
     waits = [op for op in a.ops if isinstance(op, WaitLdOp)]
-    return [(a.chunk_label(op), op) for op in waits] or "no accumulator"
+    return [(a.chunk_label(op), op) for op in waits]
 
 
-def fences_after_sync(a: Anatomy) -> Sites | str:
+def fences_after_sync(a: Anatomy) -> Sites:
     sites: Sites = []
     for fence in a.fences:
         if fence.kind != "after_thread_sync":
@@ -153,17 +146,17 @@ def fences_after_sync(a: Anatomy) -> Sites | str:
             freed = any(isinstance(op, FreeOp) for op in after(fence))
             ends = sum(label.startswith("end") for label, _ in sites)
             sites.append(("free" if freed else f"end of the tile, {ends + 1}", fence))
-    return sites or "no MMA"
+    return sites
 
 
-def fences_before_sync(a: Anatomy) -> Sites | str:
+def fences_before_sync(a: Anatomy) -> Sites:
     sites: Sites = []
     for fence in a.fences:
         if fence.kind != "before_thread_sync":
             continue
         later = any(a.place[read] > a.place[fence] for read in a.reads)
         sites.append((_place_of_fence(a, fence, later), fence))
-    return sites or "no accumulator is read"
+    return sites
 
 
 def _place_of_fence(a: Anatomy, fence: FenceOp, later: bool) -> str:

@@ -1,7 +1,7 @@
 """What each mistake is, and who must find it: written down before the suite was run.
 
-A cell of the table is one kind of mistake in one program; it has a mutant for each place where the mistake can be made. For
-each mutant the first rule that applies says which instrument convicts it, or why it is no mistake there.
+A cell of the table is one kind of mistake in one program of the kind's domain (`mutation_domains.py`). It has a mutant for each
+place where the mistake can be made, and is excluded where there is none, with the reason that the kind gives. For each mutant the first rule that applies says which instrument convicts it, or why it is no mistake there.
 
 * ``verifier``: the module does not verify;
 * ``proof``: the protocol is refuted, for some K, some number of tiles per CTA and some order of events;

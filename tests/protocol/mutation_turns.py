@@ -14,8 +14,8 @@ from tilec.dialects.tile import ScheduleOp, SlotOp
 from tilec.passes.builder import LocatedBuilder
 
 
-def turns(a: Anatomy) -> Sites | str:
-    return "one tile for each CTA" if a.turns is None else [("", a.turns)]
+def turns(a: Anatomy) -> Sites:
+    return [] if a.turns is None else [("", a.turns)]
 
 
 def reset_phases(a: Anatomy, op: Operation) -> None:
@@ -36,10 +36,8 @@ def _stage_result(a: Anatomy) -> OpResult | None:
     return None
 
 
-def turns_with_stages(a: Anatomy) -> Sites | str:
-    if a.turns is not None and _stage_result(a) is None:
-        return "no ring: there is no stage"
-    return turns(a)
+def turns_with_stages(a: Anatomy) -> Sites:
+    return [] if _stage_result(a) is None else turns(a)
 
 
 def reset_stage_and_phases(a: Anatomy, op: Operation) -> None:
@@ -80,9 +78,9 @@ def start_at_one(a: Anatomy, op: Operation) -> None:
     op.operands[ruler.turn.index] = index(LocatedBuilder.before(op), 1)
 
 
-def loads_of_turns(a: Anatomy) -> Sites | str:
+def loads_of_turns(a: Anatomy) -> Sites:
     if a.turns is None:
-        return "one tile for each CTA"
+        return []
     ahead: Sites = [
         ("next tile's prologue", op) for op in a.announcements if a.issue_label(op) == "next tile's prologue"
     ]

@@ -13,20 +13,20 @@ from tilec.dialects.tile import ArriveExpectTxOp, CtaSyncOp, MbarrierInitOp, Try
 from tilec.passes.builder import LocatedBuilder
 
 
-def full_waits(a: Anatomy) -> Sites | str:
-    return [("", wait) for wait in a.full_waits] or "no load completes on a barrier"
+def full_waits(a: Anatomy) -> Sites:
+    return [("", wait) for wait in a.full_waits]
 
 
-def done_waits(a: Anatomy) -> Sites | str:
-    return [("", wait) for wait in a.done_waits if a.in_k_loop(wait)] or "no MMA"
+def done_waits(a: Anatomy) -> Sites:
+    return [("", wait) for wait in a.done_waits if a.in_k_loop(wait)]
 
 
 def drains(a: Anatomy) -> Sites | str:
     drains: Sites = [("", wait) for wait in a.done_waits if not a.in_k_loop(wait)]
-    return drains or ("each MMA is waited for in its own iteration" if a.mmas else "no MMA")
+    return drains or "each MMA is waited for in its own iteration"
 
 
-def all_waits(a: Anatomy) -> Sites | str:
+def all_waits(a: Anatomy) -> Sites:
     full: Sites = [("load", wait) for wait in a.full_waits]
     return full + [("MMA" if a.in_k_loop(w) else "last MMA", w) for w in a.done_waits]
 
@@ -56,8 +56,8 @@ def _trip_update(wait: Operation) -> arith.SelectOp | None:
     return value.owner if isinstance(value.owner, arith.SelectOp) else None
 
 
-def ring_waits(a: Anatomy) -> Sites | str:
-    return [("", wait) for wait in a.full_waits if _trip_update(wait) is not None] or "no ring: there are no trips"
+def ring_waits(a: Anatomy) -> Sites:
+    return [("", wait) for wait in a.full_waits if _trip_update(wait) is not None]
 
 
 def flip_each_iteration(a: Anatomy, op: Operation) -> None:
@@ -68,17 +68,16 @@ def flip_each_iteration(a: Anatomy, op: Operation) -> None:
 
 def own_done_waits(a: Anatomy) -> Sites | str:
     """Waits for MMAs on a barrier that flips at each iteration, in a loop whose ring has trips."""
-    ring = ring_waits(a)
-    if isinstance(ring, str):
-        return ring
+    if not ring_waits(a):
+        return []
     waits: Sites = [("", wait) for wait in a.done_waits if _phase_update(wait) is not None]
-    return waits or ("the MMA barriers are a ring of their own" if a.mmas else "no MMA")
+    return waits or "the MMA barriers are a ring of their own"
 
 
 def flip_each_trip(a: Anatomy, op: Operation) -> None:
     ring = ring_waits(a)
     update = _phase_update(op)
-    assert not isinstance(ring, str) and update is not None
+    assert update is not None
     wraps = _trip_update(ring[0][1])
     assert wraps is not None and isinstance(op, TryWaitOp)
     end = yield_of(update[0])
@@ -98,13 +97,13 @@ def never_flip(a: Anatomy, op: Operation) -> None:
     yield_of(update[0]).operands[update[1]] = op.phase
 
 
-def staged_barriers(a: Anatomy) -> Sites | str:
+def staged_barriers(a: Anatomy) -> Sites:
     sites: Sites = []
     for init in a.inits:
         uses = [use.operation for use in init.res.uses]
         if all(getattr(op, "stage", None) is not None for op in uses):
             sites.append(("loads" if holds_announcement(uses) else "MMAs", init))
-    return sites or "no barrier has stages"
+    return sites
 
 
 def holds_announcement(ops: list[Operation]) -> bool:
@@ -118,9 +117,8 @@ def one_stage(a: Anatomy, op: Operation) -> None:
         set_stage(use.operation, first)
 
 
-def waits_of_several_stages(a: Anatomy) -> Sites | str:
-    waits: Sites = [("", wait) for wait in a.full_waits if _depth(wait) > 1]
-    return waits or "one stage: there is no other"
+def waits_of_several_stages(a: Anatomy) -> Sites:
+    return [("", wait) for wait in a.full_waits if _depth(wait) > 1]
 
 
 def _depth(op: Operation) -> int:
@@ -139,7 +137,7 @@ def by_one_thread(a: Anatomy, op: Operation) -> None:
     Rewriter.insert_op(op, inside.point)
 
 
-def inits(a: Anatomy) -> Sites | str:
+def inits(a: Anatomy) -> Sites:
     return [("loads" if holds_announcement([u.operation for u in op.res.uses]) else "MMAs", op) for op in a.inits]
 
 
@@ -147,7 +145,7 @@ def two_arrivals(a: Anatomy, op: Operation) -> None:
     op.properties["count"] = IntegerAttr(2, i64)
 
 
-def setup_syncs(a: Anatomy) -> Sites | str:
+def setup_syncs(a: Anatomy) -> Sites:
     return [("", next(op for op in after(a.inits[-1]) if isinstance(op, CtaSyncOp)))]
 
 

@@ -1,7 +1,7 @@
 """Ways to break the protocol of an asynchronous kernel, each a small change of the IR.
 
 A `Kind` finds its places in a kernel by what operations do, and changes one of them at a time. A place has a label, by which
-`mutation_table.py` tells places apart. Where a kernel has no such place, the kind says why.
+`mutation_table.py` tells places apart. Where a kernel of the kind's domain has no such place, the kind says why.
 """
 
 from __future__ import annotations

@@ -229,3 +229,17 @@ tile.kernel @f(%A: !tile.view<MxKxf16>, %D: !tile.view<MxKxf16>) {
     )
     assert verdict.status == "proved"
     assert verdict.summary == "synchronous: nothing is in flight when the next operation starts"
+
+
+def test_fixed_extents_that_are_large() -> None:
+    """The number of tiles is freed for the replay; what remains too large is said to be."""
+    text = _COUNTED.replace("STAGE", _REMAINDER).replace("CARRIED", "%c0").replace("DEPTH", "2").replace("MASK", "1")
+    odd = text.replace("MxKxf16", "8192x192xf16").replace("NxKxf16", "8192x192xf16").replace("MxNxf16", "8192x8192xf16")
+    verdict = check(parse_text(odd))
+    assert verdict.status == "refuted"
+    assert verdict.diagnostic is not None
+    assert verdict.diagnostic.notes[-1].message == "this happens with D.0 = 128, D.1 = 64: 2 tiles on one CTA"
+    huge = text.replace("MxKxf16", "65536x65600xf16").replace("NxKxf16", "Nx65600xf16")
+    verdict = check(parse_text(huge))
+    assert verdict.status == "checked"
+    assert verdict.summary == "nothing: its extents are too large for the simulator"
