@@ -27,14 +27,13 @@ from tilec.dialects.tile import (
     MmaOp,
     SingleThreadOp,
     SliceOp,
-    SlotOp,
     StoreOp,
     TryWaitOp,
     WaitGroupOp,
     WaitLdOp,
 )
-from tilec.dialects.tile.sync import MAX_PENDING
-from tilec.passes.builder import LocatedBuilder, constant
+from tilec.passes.builder import LocatedBuilder
+from tilec.passes.undone import AccRead, Tile, Touch, Undone
 
 
 @dataclass
@@ -68,7 +67,7 @@ class Missing:
 
 def missing_between_tiles(body: Block) -> Missing:
     """What the end of a tile lacks before the same tile, at another place, may follow."""
-    first = _Walk(body, _Undone())
+    first = _Walk(body, Undone())
     first.walk(body.ops)
     second = _Walk(body, first.now, remember=False)
     second.walk(body.ops)
@@ -77,7 +76,7 @@ def missing_between_tiles(body: Block) -> Missing:
 
 def disturbs(body: Block, last: Operation, moved: Operation) -> bool:
     """Whether `moved`, right behind `last`, would disturb what the tile has not done by then."""
-    until = _Walk(body, _Undone())
+    until = _Walk(body, Undone())
     for op in body.ops:
         until.walk([op])
         if op is last:
@@ -87,100 +86,10 @@ def disturbs(body: Block, last: Operation, moved: Operation) -> bool:
     return bool(behind.missing)
 
 
-@dataclass(frozen=True)
-class _Tile:
-    """A shared tile."""
-
-    storage: SSAValue
-    slot: int | None
-    """Of a ring; None for a tile that is none, or for a slot that is computed."""
-
-    @staticmethod
-    def of(value: SSAValue) -> _Tile:
-        if isinstance(value.owner, SlotOp):
-            return _Tile(value.owner.ring, constant(value.owner.stage))
-        return _Tile(value, None)
-
-    def overlaps(self, other: _Tile) -> bool:
-        return self.storage is other.storage and (self.slot == other.slot or None in (self.slot, other.slot))
-
-
-@dataclass(frozen=True)
-class _Touch:
-    """The threads have read or written a shared tile."""
-
-    tile: _Tile
-    writes: bool
-    fenced: bool = False
-    """They have executed a proxy fence since."""
-    met: bool = False
-    """They have met since. Where the fence came before, nothing is left to do."""
-
-
-@dataclass(frozen=True)
-class _AccRead:
-    """The threads have read an accumulator: the fence before, the meeting and the fence behind it have to follow."""
-
-    acc: SSAValue
-    steps: int = 0
-    """How many of the three have."""
-
-
-@dataclass(frozen=True)
-class _Undone:
-    """What has been done, but not so that everyone knows."""
-
-    touches: frozenset[_Touch] = frozenset()
-    acc_reads: frozenset[_AccRead] = frozenset()
-    stored: frozenset[_Tile] = frozenset()
-    """Read by TMA stores that are in no group yet."""
-    groups: tuple[frozenset[_Tile], ...] = ()
-    """Read by the stores of each group that nobody has waited for, the newest last."""
-    released: frozenset[_Tile] = frozenset()
-    """Read by stores that the issuing thread has waited for, and no other."""
-    waited: frozenset[SSAValue] = frozenset()
-    """Barriers that the threads have waited for one by one: one of them may be a round behind."""
-
-    def joined(self, other: _Undone) -> _Undone:
-        """What is undone on one of two paths."""
-        length = max(len(self.groups), len(other.groups))
-        a, b = ((*[frozenset[_Tile]()] * (length - len(one)), *one) for one in (self.groups, other.groups))
-        return _Undone(
-            self.touches | other.touches,
-            self.acc_reads | other.acc_reads,
-            self.stored | other.stored,
-            tuple(x | y for x, y in zip(a, b, strict=True)),
-            self.released | other.released,
-            self.waited | other.waited,
-        )
-
-    def met(self) -> _Undone:
-        """After a meeting of all threads."""
-        return replace(
-            self,
-            touches=frozenset(replace(one, met=True) for one in self.touches if not one.fenced),
-            acc_reads=frozenset(replace(one, steps=2) if one.steps == 1 else one for one in self.acc_reads),
-            released=frozenset(),
-            waited=frozenset(),
-        )
-
-    def committed(self) -> _Undone:
-        """After the stores so far have become a group; the oldest groups, which any wait is for, are one."""
-        groups = (*self.groups, self.stored)
-        oldest, kept = groups[: -MAX_PENDING - 1], groups[-MAX_PENDING - 1 :]
-        return replace(self, stored=frozenset(), groups=(kept[0].union(*oldest), *kept[1:]))
-
-    def drained(self, pending: int) -> _Undone:
-        """After the issuing thread has waited for all groups but the newest."""
-        kept = self.groups[len(self.groups) - pending :] if pending < len(self.groups) else self.groups
-        done = self.groups[: len(self.groups) - len(kept)]
-        return replace(self, groups=kept if pending else (), released=self.released.union(*done))
-
-
 class _Walk:
     """One pass over a tile in program order."""
 
-    def __init__(self, body: Block, start: _Undone, *, remember: bool = True):
+    def __init__(self, body: Block, start: Undone, *, remember: bool = True):
         self.now = start
         self.missing = Missing()
         """What disturbs `start`, and what comes after it where that is remembered."""
@@ -205,7 +114,7 @@ class _Walk:
 
     def _branches(self, op: scf.IfOp) -> None:
         start = self.now
-        ends: list[_Undone] = []
+        ends: list[Undone] = []
         for region in op.regions:
             self.now = start
             for block in region.blocks:
@@ -214,12 +123,13 @@ class _Walk:
         self.now = ends[0].joined(ends[1])
 
     def _loop(self, op: scf.ForOp | scf.WhileOp) -> None:
-        before = None
-        while self.now != before:
+        while True:
             before = self.now
             for region in op.regions:
                 self.walk(region.block.ops)
             self.now = before.joined(self.now)
+            if self.now == before:
+                return
 
     def _visit(self, op: Operation) -> None:
         match op:
@@ -281,14 +191,14 @@ class _Walk:
         match op.dispatch:
             case "tmem":
                 if self._remember:
-                    self.now = replace(self.now, acc_reads=self.now.acc_reads | {_AccRead(_accumulator(op.source))})
+                    self.now = replace(self.now, acc_reads=self.now.acc_reads | {AccRead(_accumulator(op.source))})
             case "tma" if op.is_load:
                 assert op.dest is not None
                 self._engine(op.dest, writes=True)
             case "tma":
                 self._engine(op.source, writes=False)
                 if self._remember:
-                    self.now = replace(self.now, stored=self.now.stored | {_Tile.of(op.source)})
+                    self.now = replace(self.now, stored=self.now.stored | {Tile.of(op.source)})
             case _:
                 assert op.dest is not None
                 self._touch(op.dest if op.is_load else op.source, writes=op.is_load)
@@ -300,27 +210,27 @@ class _Walk:
 
     def _touch(self, value: SSAValue, *, writes: bool) -> None:
         """All threads read or write a shared tile."""
-        tile = _Tile.of(value)
+        tile = Tile.of(value)
         self.missing.meeting |= any(not one.met for one in self._in_the_way(tile, writes))
         if writes:
             self._rewrite(tile)
             self.missing.meeting |= any(tile.overlaps(one) for one in self.now.released)
         if self._remember:
-            self.now = replace(self.now, touches=self.now.touches | {_Touch(tile, writes)})
+            self.now = replace(self.now, touches=self.now.touches | {Touch(tile, writes)})
 
     def _engine(self, value: SSAValue, *, writes: bool) -> None:
         """TMA or the tensor core reads or writes a shared tile."""
-        tile = _Tile.of(value)
+        tile = Tile.of(value)
         for one in self._in_the_way(tile, writes):
             self.missing.meeting = True
             self.missing.proxy |= not one.fenced
         if writes:
             self._rewrite(tile)
 
-    def _in_the_way(self, tile: _Tile, writes: bool) -> list[_Touch]:
+    def _in_the_way(self, tile: Tile, writes: bool) -> list[Touch]:
         return [one for one in self.now.touches if (writes or one.writes) and tile.overlaps(one.tile)]
 
-    def _rewrite(self, tile: _Tile) -> None:
+    def _rewrite(self, tile: Tile) -> None:
         """A shared tile is written, which stores may not have read yet."""
         in_flight = self.now.stored.union(*self.now.groups)
         self.missing.stores |= any(tile.overlaps(one) for one in in_flight)

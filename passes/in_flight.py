@@ -268,13 +268,14 @@ class InFlight:
         self._land(b, (view,))
 
     def view_write(self, b: LocatedBuilder, view: SSAValue) -> None:
-        """Order a store by threads to a view after those before it, and note it: other threads may write the same
-        elements."""
-        if view not in self._rewritten:
-            return
+        """Order a store by threads to a view after those before it: other threads may have written the same elements."""
         if view in self.frame.view_writes:
             self.sync(b)
-        self.frame.view_writes.add(view)
+
+    def view_was_written(self, view: SSAValue) -> None:
+        """Note a store by threads, where another may come to the same place."""
+        if view in self._rewritten:
+            self.frame.view_writes.add(view)
 
     # Threads meet
 

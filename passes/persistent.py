@@ -8,8 +8,9 @@
 A barrier keeps its parity for the life of the kernel. So every phase, and every stage of a ring, that starts at a constant
 goes on from where the last tile left it; what else a tile starts with (flags, values of the user) starts anew. Legal because
 nothing of a tile is in flight at its end but TMA stores, whose staging slots are claimed before they are written. A tile that
-was written by hand may leave more to do; what it lacks is put at its end (`between_tiles.py`). Where the tile has a pipelined
-loop, the next tile's first loads are issued before the epilogue (`run_ahead.py`).
+was written by hand may leave more to do; what it lacks is put at its end (`between_tiles.py`), and stages that it counts are
+carried first (`counted_stages.py`). Where the tile has a pipelined loop, the next tile's first loads are issued before the
+epilogue (`run_ahead.py`).
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ from tilec.dialects.tile import (
 from tilec.dialects.tile.structure import MAX_GROUP
 from tilec.passes.between_tiles import missing_between_tiles
 from tilec.passes.builder import LocatedBuilder, Scalars
+from tilec.passes.counted_stages import carry_counted_stages
 from tilec.passes.protocol_state import State, find_state
 from tilec.passes.run_ahead import run_ahead
 from tilec.passes.setup import scalars_before, setup_of
-from tilec.passes.synchronous import is_synchronous
+from tilec.passes.synchronous import is_synchronous, refuse_roles
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ def _grid_of(kernel: KernelOp) -> GridOp:
     if is_synchronous(kernel):
         fail(kernel, "this kernel is synchronous", hint="run `tma` (or `threads`) before `persistent`")
     grids = [op for op in kernel.walk() if isinstance(op, GridOp)]
+    refuse_roles(
+        kernel,
+        "a kernel with roles cannot be made persistent any more",
+        "run `persistent` on a kernel without tile.roles, or give each role its own loop over tile.schedule",
+    )
     for op in kernel.walk():
         if isinstance(op, ScheduleOp):
             fail(op, "this kernel is persistent already: it has a tile scheduler", hint="run `persistent` once")
@@ -81,6 +88,7 @@ def _grid_of(kernel: KernelOp) -> GridOp:
 
 def _make_persistent(kernel: KernelOp, grid: GridOp, group: int) -> None:
     body = grid.body.block
+    carry_counted_stages(body)
     state = find_state(body)
     setup, teardown = setup_of(body), _teardown_of(body)
     before = LocatedBuilder.before(grid)

@@ -22,7 +22,7 @@ from tilec.passes.pipeline_expand import expand
 from tilec.passes.pipeline_schedule import Refusal, Schedule, loops_with_loads, schedule
 from tilec.passes.setup import scalars_of
 from tilec.passes.storage import plan, target_of
-from tilec.passes.synchronous import is_synchronous
+from tilec.passes.synchronous import is_synchronous, refuse_roles
 
 MAX_STAGES = 1 << 11
 """A slot of a ring takes 128 bytes or more: no chip's shared memory holds so many."""
@@ -88,6 +88,11 @@ def _check_order(kernel: KernelOp) -> None:
             "no loads to run ahead: this kernel is synchronous",
             hint="run `tma` (or `threads`) before `pipeline`",
         )
+    refuse_roles(
+        kernel,
+        "a kernel with roles cannot be pipelined any more",
+        "run `pipeline` on a kernel without tile.roles, or write the ring and its full and empty barriers by hand",
+    )
     for op in kernel.walk():
         if isinstance(op, ScheduleOp | scf.WhileOp):
             fail(op, "a persistent kernel cannot be pipelined any more", hint="run `pipeline` before `persistent`")

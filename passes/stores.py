@@ -153,6 +153,7 @@ class Stores:
             one.add(WaitGroupOp(0, read=True))
         else:
             b.add(CopyAsyncOp(op.source, op.dest, op.indices, "threads"))
+            self.flight.view_was_written(op.dest)  # the meetings before it do not order what comes after
 
     def _staging_type(self, op: CopyOp, shape: tuple[int, ...], view: ViewType) -> SmemType:
         type = with_layout(shape, view.element, view.order)
@@ -195,6 +196,7 @@ class Stores:
         else:
             self.flight.view_write(b, view)
             b.add(CopyAsyncOp(slot, view, indices, "threads"))
+            self.flight.view_was_written(view)
 
 
 def groups_since(chunk: int, chunks: int, slots: int) -> int:

@@ -1,4 +1,4 @@
-"""What a synchronous (L0) kernel may hold. Passes that take one ask here first, and refuse anything else with a reason."""
+"""What a kernel may hold, for passes that take no other: a synchronous (L0) one, or one without roles."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tilec.dialects.tile import (
     MmaOp,
     MulOp,
     RingType,
+    RolesOp,
     SplatOp,
     StoreOp,
     SubOp,
@@ -61,6 +62,13 @@ def is_synchronous(kernel: KernelOp) -> bool:
     return any(
         isinstance(op, CopyOp | ForOp) or (isinstance(op, MmaOp) and op.accumulate is None) for op in kernel.walk()
     )
+
+
+def refuse_roles(kernel: KernelOp, message: str, hint: str) -> None:
+    """For passes and lowerings that follow the one control flow of a CTA."""
+    for op in kernel.walk():
+        if isinstance(op, RolesOp):
+            fail(op, message, hint=hint)
 
 
 def _is_asynchronous(op: Operation) -> bool:

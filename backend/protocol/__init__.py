@@ -16,7 +16,7 @@ from tilec.backend.protocol.exploration import Counterexample, Proof, Unproved, 
 from tilec.backend.protocol.extents import extent_names
 from tilec.backend.protocol.sizes import Size, loop_steps
 from tilec.diagnostics import Diagnostic, location_of
-from tilec.dialects.tile import AssumeOp, KernelOp, ScheduleOp, ViewType
+from tilec.dialects.tile import AssumeOp, KernelOp, RolesOp, ScheduleOp, ViewType
 
 __all__ = ["Status", "Verdict", "check"]
 
@@ -59,8 +59,13 @@ def _replayed(
     module: ModuleOp, kernel: KernelOp, found: Counterexample | Unproved, assumptions: tuple[str, ...]
 ) -> Verdict:
     """Without a proof, the simulator has the last word."""
-    from tilec.backend.protocol.replay import first_fault, sizes_for  # NumPy, which a proof does without
+    from tilec.backend.protocol.replay import (  # NumPy, which a proof does without
+        first_fault,
+        sizes_for,
+        with_free_tiles,
+    )
 
+    module, kernel = with_free_tiles(module, kernel)
     sizes = sizes_for(kernel, found)
     refuted = first_fault(module, kernel, sizes)
     if refuted is not None:
@@ -82,9 +87,11 @@ def _scope(kernel: KernelOp) -> str:
 
 
 def _bound(sizes: list[Size]) -> str:
-    trips, turns = max((s.trips for s in sizes), default=0), max((s.turns for s in sizes), default=0)
+    if not sizes:
+        return "nothing: its extents are too large for the simulator"
+    trips, tiles = max(s.trips for s in sizes), max(s.tiles for s in sizes)
     parts = [f"{trips} iterations a loop"] if trips else []
-    parts.append(f"{turns} tile{'s' if turns > 1 else ''} per CTA")
+    parts.append(f"{tiles} tile{'s' if tiles > 1 else ''}")
     launches = "one launch" if len(sizes) == 1 else f"{len(sizes)} launches"
     return f"{' and '.join(parts)}, by simulating {launches}"
 
@@ -95,7 +102,9 @@ def _why(found: Counterexample | Unproved) -> Diagnostic:
             "warning",
             f"not proved: {found.reason}",
             location_of(found.op),
-            hint="write the loop over an extent, and stages and phases as values that wrap at the ring's depth",
+            hint=None
+            if isinstance(found.op, RolesOp)
+            else "write the loop over an extent, and stages and phases as values that wrap at the ring's depth",
         )
     return Diagnostic(
         "warning",

@@ -11,6 +11,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilec.backend.protocol.events import Events
 from tilec.backend.protocol.machine import Machine, OutOfScope
+from tilec.backend.protocol.regions import Tiles
 from tilec.backend.protocol.rules.context import Context
 from tilec.backend.protocol.values import INFINITY, Bound, Interval
 from tilec.dialects.tile import (
@@ -136,18 +137,20 @@ class Facts:
         raise AssertionError
 
     def _schedules(self, writes: set[int]) -> None:
-        rules = self.context
+        context = self.context
         for op in self.kernel.walk():
-            if isinstance(op, GridOp):
-                rules.steps = op.step
-            if not isinstance(op, ScheduleOp):
+            if not isinstance(op, GridOp | ScheduleOp):
                 continue
-            assert isinstance(op.view, BlockArgument)
-            if rules.turns is not None and rules.steps != op.step:
+            assert isinstance(op.view, BlockArgument) and isinstance(op.view.type, ViewType)
+            sizes = enumerate(zip(op.view.type.dims, op.step, strict=True))
+            several = frozenset(d for d, (size, step) in sizes if not isinstance(size, int) or size > step)
+            tiles = Tiles(op.step, several)
+            if context.tiles not in (Tiles(), tiles):
                 raise OutOfScope(op, "two tile schedulers in one kernel")
-            rules.turns = self.context.machine.bound(Bound("turns"), Interval(1, INFINITY))
-            rules.steps = op.step
-            rules.scheduled = op.view.index if op.view.index in writes else None
+            context.tiles = tiles
+            if isinstance(op, ScheduleOp):
+                context.turns = context.machine.bound(Bound("turns"), Interval(1, INFINITY if several else 1))
+                context.scheduled = op.view.index if op.view.index in writes else None
 
     def _counters(self) -> None:
         """Loop variables, and what loops carry and add a constant to."""

@@ -28,6 +28,7 @@ from tilec.dialects.tile import (
     KernelOp,
     MmaOp,
     RegType,
+    RolesOp,
     ScheduleOp,
     SingleThreadOp,
     SliceOp,
@@ -99,6 +100,8 @@ class _Flattener:
                 self._grid(op)
             case AssumeOp() | SliceOp():
                 pass
+            case RolesOp():
+                raise OutOfScope(op, "warp roles: the proof follows one control flow")
             case _:
                 made = self._add(op, self._simple(op), uses=op.operands, defines=op.results)
                 if isinstance(op, FenceOp) and op.kind == "after_thread_sync" and not single:

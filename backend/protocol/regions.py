@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilec.backend.protocol.machine import Machine
 from tilec.backend.protocol.state import ISSUER, Region, State
 from tilec.backend.protocol.values import Coordinate, Linear, Past, Value
 
 
-def conflicting(machine: Machine, s: State, new: Region, old: Region, steps: Sequence[int]) -> bool:
+@dataclass(frozen=True)
+class Tiles:
+    """What a grid or a scheduler divides its view into."""
+
+    steps: tuple[int, ...] = ()
+    """A tile, in elements."""
+    several: frozenset[int] = frozenset()
+    """The dimensions along which there may be more than one."""
+
+
+def conflicting(machine: Machine, s: State, new: Region, old: Region, tiles: Tiles) -> bool:
     """Whether a copy that starts now may touch what an earlier one still does."""
     if new.view != old.view or (new.kind == old.kind == "load"):
         return False
@@ -19,11 +29,11 @@ def conflicting(machine: Machine, s: State, new: Region, old: Region, steps: Seq
         return False  # it has arrived, and the issuer knows
     if old.kind == "issuer" and new.kind != "threads":
         return False
-    return not _apart(machine, s, new, old, steps)
+    return not _apart(machine, s, new, old, tiles)
 
 
-def _apart(machine: Machine, s: State, a: Region, b: Region, steps: Sequence[int]) -> bool:
-    turns = _tile(a, steps), _tile(b, steps)
+def _apart(machine: Machine, s: State, a: Region, b: Region, tiles: Tiles) -> bool:
+    turns = tile_of(a, tiles), tile_of(b, tiles)
     if None not in turns and turns[0] != turns[1]:
         return True
     return any(
@@ -32,15 +42,15 @@ def _apart(machine: Machine, s: State, a: Region, b: Region, steps: Sequence[int
     )
 
 
-def _tile(region: Region, steps: Sequence[int]) -> tuple[object] | None:
-    """The turn in whose tile the region lies wholly; None if it does not."""
+def tile_of(region: Region, tiles: Tiles) -> tuple[object] | None:
+    """The turn in whose tile the region lies wholly; None if other tiles may reach into it."""
     turns: set[object] = set()
     dimensions: set[int] = set()
     for place, extent in zip(region.start, region.shape, strict=True):
-        if isinstance(place, Coordinate) and 0 <= place.offset <= steps[place.dimension] - extent:
+        if isinstance(place, Coordinate) and 0 <= place.offset <= tiles.steps[place.dimension] - extent:
             turns.add(place.turn)
             dimensions.add(place.dimension)
-    if len(turns) != 1 or len(dimensions) != len(steps):
+    if len(turns) != 1 or not tiles.several <= dimensions:
         return None
     (turn,) = turns
     return (turn,)

@@ -61,12 +61,14 @@ def _is_small(kernel: KernelOp, size: Size) -> bool:
 
 def first_fault(module: ModuleOp, kernel: KernelOp, sizes: Iterable[Size]) -> Diagnostic | None:
     """What the simulator says of the smallest launch that goes wrong."""
-    for size in sorted(sizes, key=lambda size: (size.trips + 1) * size.turns):
+    persistent = any(isinstance(op, ScheduleOp) for op in kernel.walk())
+    for size in sorted(sizes, key=lambda size: (size.trips + 1) * size.tiles):
         try:
             simulator.run(module, integer_inputs(kernel, size.extents), kernel=kernel.sym_name.data, ctas=1)
         except simulator.Fault as fault:
             found = fault.diagnostic
-            note = Diagnostic("note", f"this happens with {size}", location_of(kernel))
+            tiles = "one tile" if size.tiles == 1 else f"{size.tiles} tiles{' on one CTA' if persistent else ''}"
+            note = Diagnostic("note", f"this happens with {size}: {tiles}", location_of(kernel))
             return replace(found, notes=(*found.notes, note))
     return None
 

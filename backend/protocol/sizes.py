@@ -27,6 +27,8 @@ from tilec.dialects.tile import (
 _DEFAULT_EXTENT = 64
 _MOST_TRIPS = 17
 """Iterations of a loop that are tried, at most."""
+_WIDEST_TILE = 4096
+"""Elements of a tile of which there may be two in a launch that is tried."""
 
 
 @dataclass(frozen=True)
@@ -37,24 +39,34 @@ class Size:
     trips: int
     """Iterations of each loop over an extent."""
     turns: int
-    """Tiles that the CTA visits."""
+    """Tiles along the first dimension."""
+    columns: int = 1
+    """Tiles along the second."""
+
+    @property
+    def tiles(self) -> int:
+        return self.turns * self.columns
 
     def __str__(self) -> str:
-        names = ", ".join(f"{name} = {extent}" for name, extent in self.extents.items()) or "its only size"
-        tiles = "one tile" if self.turns == 1 else f"{self.turns} tiles"
-        return f"{names}: {tiles} on one CTA"
+        return ", ".join(f"{name} = {extent}" for name, extent in self.extents.items()) or "its only size"
 
 
 def small_sizes(kernel: KernelOp, *, trips: int = 0, turns: int = 0) -> list[Size]:
-    """Launches with few iterations and few tiles, smallest first; `trips` and `turns` ask for at least as many."""
+    """Launches with few iterations and few tiles, smallest first; `trips` and `turns` ask for at least as many.
+
+    Several tiles lie along the first dimension, or two along the second.
+    """
     depth = max((op.res.type.depth for op in kernel.walk() if isinstance(op, MbarrierInitOp)), default=1)
     persistent = any(isinstance(op, ScheduleOp) for op in kernel.walk())
     most_trips = min(max(trips, 2 * depth + 1), _MOST_TRIPS) if loop_steps(kernel) else 0
-    most_turns = max(turns, 3) if persistent else 1
-    pairs = sorted(
-        product(range(most_trips + 1), range(1, most_turns + 1)), key=lambda pair: ((pair[0] + 1) * pair[1], pair)
+    most_turns = max(turns, 3) if persistent else 2
+    tiles = [(turn, 1) for turn in range(1, most_turns + 1)]
+    if all(step <= _WIDEST_TILE for _, step in _ruled(kernel).values()):
+        tiles.append((1, 2))
+    sizes = [sized(kernel, count, *counts) for count, counts in product(range(most_trips + 1), tiles)]
+    return list(
+        _distinct(iter(sorted(sizes, key=lambda size: ((size.trips + 1) * size.tiles, size.trips, size.columns))))
     )
-    return list(_distinct(sized(kernel, *pair) for pair in pairs))
 
 
 def _distinct(sizes: Iterator[Size]) -> Iterator[Size]:
@@ -66,22 +78,22 @@ def _distinct(sizes: Iterator[Size]) -> Iterator[Size]:
             yield size
 
 
-def sized(kernel: KernelOp, trips: int, turns: int) -> Size:
-    """A launch in which loops run `trips` times and one CTA visits `turns` tiles, as far as extents are free."""
+def sized(kernel: KernelOp, trips: int, turns: int, columns: int = 1) -> Size:
+    """A launch in which loops run `trips` times and there are so many tiles, as far as extents are free."""
     steps, ruled = loop_steps(kernel), _ruled(kernel)
     tiles = _tile_extents(kernel)
     extents: dict[str, int] = {}
     for name in extent_names(kernel):
         if name in ruled:
             dimension, step = ruled[name]
-            extents[name] = step * (turns if dimension == 0 else 1)
-            if dimension > 0 and name in steps:  # a loop runs along the tiles, or over a part of one
+            extents[name] = step * (turns if dimension == 0 else columns)
+            if dimension > 0 and columns == 1 and name in steps:  # a loop runs along the tiles, or over a part of one
                 extents[name] = steps[name] * max(trips, 1)
         elif name in steps:
             extents[name] = steps[name] * trips
         else:
             extents[name] = tiles.get(name, _DEFAULT_EXTENT)
-    return Size(extents, trips, turns)
+    return Size(extents, trips, turns, columns)
 
 
 def satisfies_assumptions(kernel: KernelOp, extents: dict[str, int]) -> bool:

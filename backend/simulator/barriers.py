@@ -9,13 +9,16 @@ from xdsl.ir import Operation, SSAValue
 from tilec.backend.simulator.clocks import Clock
 from tilec.backend.simulator.history import History, new_history
 from tilec.dialects.tile import ArriveExpectTxOp, ArriveOp, CommitOp, CopyAsyncOp
+from tilec.dialects.tile.roles import role_of
 
 
-def is_commit_only(barrier: SSAValue) -> bool:
-    """Whether nothing but `tile.commit` arrives on a barrier: then a wait for it also brings the threads together."""
+def committers(barrier: SSAValue) -> frozenset[Operation | None]:
+    """The roles (None: all threads of the CTA) whose waits on a barrier also bring their threads together: those that commit
+    on it, if nothing but `tile.commit` arrives there."""
     arrivals = [use.operation for use in barrier.uses]
-    others = (ArriveExpectTxOp, ArriveOp, CopyAsyncOp)
-    return any(isinstance(op, CommitOp) for op in arrivals) and not any(isinstance(op, others) for op in arrivals)
+    if any(isinstance(op, ArriveExpectTxOp | ArriveOp | CopyAsyncOp) for op in arrivals):
+        return frozenset()
+    return frozenset(role_of(op) for op in arrivals if isinstance(op, CommitOp))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,12 @@ class Slot:
     component: int
     """Its place in a clock."""
     init: tuple[int, Operation]
-    commit_only: bool
+    committers: frozenset[Operation | None]
+    barrier: SSAValue
     nothing: Clock
     waits: list[Wait | None]
     """The last one of each agent."""
     pending: Clock = field(init=False)
-    met: list[int] = field(init=False)
-    """By agent, the time up to which its waits come before the pending round's completion."""
     published: Clock = field(init=False)
     rounds: int = 0
     arrivals: int = 0
@@ -56,11 +58,13 @@ class Slot:
     brought: str = ""
     """The same for the last completed round."""
     commits: int = 0
-    """Commits of the CTA up to the one that completed the last round."""
+    """Commits of its flow up to the one that completed the last round."""
     pending_commits: int = 0
     loads: int = 0
     """Time of the last load on this slot."""
     load: Operation | None = None
+    blocked: dict[int, int] = field(default_factory=dict[int, int])
+    """By agent that waits now, the round that it waits for."""
     history: History = field(default_factory=new_history)
 
     def __post_init__(self) -> None:
@@ -69,7 +73,6 @@ class Slot:
 
     def _begin(self) -> None:
         self.pending = self.nothing.copy()
-        self.met = [0] * len(self.waits)
         self.arrivals = self.announced = self.issued = 0
         self.brings = ""
 
@@ -87,13 +90,14 @@ class Slot:
         """The agent that has waited for the last round and may still be in that wait when the pending one completes;
         -1 when nobody has waited for it, though it brought something."""
         last = self.rounds - 1
-        if last < 0:
-            return None
         waited = [wait is not None and wait.round == last for wait in self.waits]
+        blocked = next((agent for agent, round in self.blocked.items() if round == last), None)
+        if blocked is not None:
+            return blocked
         if self.brought and not any(waited):
             return -1
         for agent, wait in enumerate(self.waits):
-            if wait is not None and wait.round == last and self.met[agent] < wait.time:
+            if wait is not None and wait.round == last and self.pending.o[agent] < wait.time:
                 return agent
         return None
 
@@ -103,6 +107,7 @@ class Slot:
         self.published = self.pending
         self.published.g = [*self.published.g]
         self.published.g[self.component] = self.rounds
+        self.published.o = list(map(max, self.published.o, self.published.g))
         self.brought = self.brings
         self.commits = self.pending_commits
         self._begin()

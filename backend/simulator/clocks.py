@@ -1,12 +1,15 @@
 """Happens-before: what each agent knows of the threads' accesses, of the engines' work and of barrier rounds.
 
 Time is one counter per CTA that each operation advances, so that an access by several agents has one time. Knowledge
-comes in three domains, since a barrier of threads alone orders neither the async proxy nor tensor memory:
+comes in domains, since a barrier of threads alone orders neither the async proxy nor tensor memory:
 
-* `g`, generic: by agent, the time up to which its accesses are ordered before ours; of the tensor core, the MMAs that are
-  complete; of the bulk groups, those that have been read and those that are written; by mbarrier, its completed rounds.
+* `g`, generic: by agent, the time up to which its accesses are ordered before ours; by flow (the CTA, or one of its roles),
+  its MMAs that are complete, and its bulk groups that have been read and that are written; by mbarrier, its completed rounds.
 * `p`, async proxy: by agent, the time up to which its accesses of shared memory are visible to TMA and to MMAs.
 * `q`, tensor memory: by agent, the time up to which its reads of accumulators are complete.
+* `o`, order: what has happened, like `g`, whether its effects are visible or not. A commit makes nothing of its threads visible,
+  but it comes after their waits: that is enough for a TMA load to overwrite what they have waited for, and for knowing that
+  they are no longer in those waits.
 """
 
 from __future__ import annotations
@@ -22,41 +25,51 @@ class Clock:
     g: list[int]
     p: list[int]
     q: list[int]
+    o: list[int]
 
     def copy(self) -> Clock:
-        return Clock(self.g, self.p, self.q)
+        return Clock(self.g, self.p, self.q, self.o)
 
     def join(self, other: Clock) -> None:
         self.g = list(map(max, self.g, other.g))
         self.p = list(map(max, self.p, other.p))
         self.q = list(map(max, self.q, other.q))
+        self.o = list(map(max, self.o, other.o))
+
+    def intersect(self, other: Clock) -> None:
+        self.g = list(map(min, self.g, other.g))
+        self.p = list(map(min, self.p, other.p))
+        self.q = list(map(min, self.q, other.q))
+        self.o = list(map(min, self.o, other.o))
 
 
 @dataclass(frozen=True)
 class Components:
-    """Where things stand in `g`: the agents first, then the engines, then the slots of the mbarriers."""
+    """Where things stand in `g`: two agents of each flow first, then the flows' engines, then the slots of the mbarriers."""
 
-    agents: int
+    flows: int
     slots: int
 
     @property
-    def tensor_core(self) -> int:
-        return self.agents
+    def agents(self) -> int:
+        return 2 * self.flows
 
-    @property
-    def bulk_read(self) -> int:
-        return self.agents + 1
+    def tensor_core(self, flow: int) -> int:
+        return self.agents + 3 * flow
 
-    @property
-    def bulk_write(self) -> int:
-        return self.agents + 2
+    def bulk_read(self, flow: int) -> int:
+        return self.agents + 3 * flow + 1
+
+    def bulk_write(self, flow: int) -> int:
+        return self.agents + 3 * flow + 2
 
     def slot(self, number: int) -> int:
-        return self.agents + 3 + number
+        return 5 * self.flows + number
 
     def nothing(self) -> Clock:
         threads = [0] * self.agents
-        return Clock([0] * self.slot(self.slots), threads, threads)
+        everything = [0] * self.slot(self.slots)
+        return Clock(everything, threads, threads, everything)
 
 
 @dataclass(eq=False)
@@ -80,12 +93,15 @@ class Agent:
         clock = self.clock.copy()
         clock.g = [*clock.g]
         clock.g[self.index] = now
+        clock.o = [*clock.o]
+        clock.o[self.index] = now
         return clock
 
     def learn(self, component: int, time: int) -> None:
         if self.clock.g[component] < time:
             self.clock.g = [*self.clock.g]
             self.clock.g[component] = time
+            self.clock.o = list(map(max, self.clock.o, self.clock.g))
 
     def fence(self, kind: str, now: int) -> None:
         self.fenced[kind] = now
@@ -107,3 +123,12 @@ def meet(agents: Sequence[Agent], now: int) -> None:
         first.join(other)
     for agent in agents:
         agent.clock = first.copy()
+
+
+def common(agents: Sequence[Agent], now: int) -> tuple[Clock, Clock]:
+    """What all of these know, and what all have put before their tensor-core operations."""
+    clock, tensor = agents[0].publish(now), agents[0].tensor.copy()
+    for agent in agents[1:]:
+        clock.intersect(agent.publish(now))
+        tensor.intersect(agent.tensor)
+    return clock, tensor

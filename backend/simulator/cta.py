@@ -14,15 +14,15 @@ from tilec.backend.reference.cta import Cta, Kind, Value, name_of
 from tilec.backend.reference.numerics import Array
 from tilec.backend.simulator.barriers import Barriers, Slot
 from tilec.backend.simulator.clocks import Agent, Components
+from tilec.backend.simulator.coroutines import Coroutines
 from tilec.backend.simulator.faults import Fault, FaultKind
+from tilec.backend.simulator.flow import Flow, make_flows
 from tilec.backend.simulator.history import History
-from tilec.backend.simulator.memory import BulkGroups, Loading, TensorMemory
+from tilec.backend.simulator.memory import Access, BulkGroups, Loading, TensorMemory
 from tilec.backend.simulator.report import Counters
 from tilec.backend.simulator.tensors import Tensor
-from tilec.dialects.tile import KernelOp
-
-AGENTS = ("the issuing thread", "the other threads")
-"""Who acts in a CTA without roles: the thread that executes `tile.single_thread`, first, and all others."""
+from tilec.dialects.tile import KernelOp, RoleOp, RolesOp, TryWaitOp
+from tilec.dialects.tile.roles import role_of
 
 _REMEMBERED = 64
 """MMAs and commits that are kept to be named in a fault."""
@@ -38,7 +38,20 @@ class Launch:
     """Of the views that the kernel writes, by the identity of the view."""
     turns: frozenset[Block]
     """Blocks that execute once for each output tile of a persistent kernel."""
+    seed: int | None = None
+    """Of the order in which roles go on."""
     counters: Counters = field(default_factory=Counters)
+    roles: tuple[RoleOp, ...] = field(init=False)
+    flows: dict[Operation, int] = field(init=False)
+    """The number of the role's flow, by operation in a role; all others belong to flow 0, that of all threads."""
+
+    def __post_init__(self) -> None:
+        self.roles = roles_of(self.kernel)
+        self.flows = {op: number for number, role in enumerate(self.roles, 1) for op in role.walk()}
+
+
+def roles_of(kernel: KernelOp) -> tuple[RoleOp, ...]:
+    return next((op.roles for op in kernel.walk() if isinstance(op, RolesOp)), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,8 @@ class Commit:
     op: Operation
     slot: Slot
     round: int
+    component: int
+    """The tensor core's place in `Clock.g`, for the flow that commits."""
     mmas: int
 
 
@@ -55,33 +70,37 @@ class Commit:
 class AsyncCta(Cta):
     """The state of one CTA of an asynchronous kernel.
 
-    All scalars are uniform, so that the agents walk the same control flow in lock step: one legal order of many, and
-    whatever another order could break is found by what is known of whom, not by what this order happens to do.
+    All scalars are uniform in a flow, so that its agents walk the same control flow in lock step; of the roles one goes on
+    at a time. That is one legal order of many, and whatever another order could break is found by what is known of whom,
+    not by what this order happens to do.
     """
 
     launch: Launch
+    flows: list[Flow] = field(init=False)
+    """That of all threads first, then those of the roles."""
     agents: list[Agent] = field(init=False)
+    """Of all flows."""
+    flow: Flow = field(init=False)
+    """The one that goes on now."""
     active: list[Agent] = field(init=False)
     """Those that execute the current operation."""
+    coroutines: Coroutines | None = field(default=None, init=False)
+    """While there are roles: each of them."""
     now: int = field(default=0, init=False)
     """Operations executed so far."""
-    turn: int = field(default=-1, init=False)
     mmas: int = field(default=0, init=False)
     """MMAs issued."""
-    commits: int = field(default=0, init=False)
+    groups: int = field(default=0, init=False)
+    """Bulk groups opened."""
     recent_commits: deque[Commit] = field(default_factory=lambda: deque(maxlen=_REMEMBERED), init=False)
-    last_mma: Operation | None = field(default=None, init=False)
-    bulk: BulkGroups = field(default_factory=BulkGroups, init=False)
     slots: list[Slot] = field(default_factory=list[Slot], init=False)
     accumulators: list[TensorMemory] = field(default_factory=list[TensorMemory], init=False)
-    loading: dict[int, Loading] = field(default_factory=dict[int, Loading], init=False)
-    """Register tiles that are on their way from an accumulator, by the identity of the array."""
-    last_sync: Operation | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        parts = self.launch.components
-        self.agents = [Agent(i, name, parts.nothing(), parts.nothing()) for i, name in enumerate(AGENTS)]
-        self.active = self.agents
+        self.flows = make_flows(self.launch.components, self.launch.roles)
+        self.agents = [agent for flow in self.flows for agent in flow.agents]
+        self.flow = self.flows[0]
+        self.active = self.flow.agents
 
     @property
     def alone(self) -> bool:
@@ -90,17 +109,48 @@ class AsyncCta(Cta):
 
     @property
     def issuer(self) -> Agent:
-        return self.agents[0]
+        return self.flow.agents[0]
+
+    @property
+    def bulk(self) -> BulkGroups:
+        return self.flow.bulk
+
+    @property
+    def loading(self) -> dict[int, Loading]:
+        return self.flow.loading
+
+    @property
+    def turn(self) -> int:
+        return self.flow.turn
 
     @property
     def visit(self) -> int:
         """A number for this CTA at this turn, unique in the launch."""
-        return max(self.turn, 0) * self.total + self.number
+        return max(self.flow.turn, 0) * self.total + self.number
+
+    def flow_of(self, op: Operation) -> Flow:
+        """The flow that executes an operation."""
+        return self.flows[self.launch.flows.get(op, 0)]
+
+    def meeting(self, flow: Flow) -> str | None:
+        """What makes the threads that go on now meet those of another flow; None between two roles."""
+        if flow is self.flow:
+            return flow.sync
+        return "cta_sync" if flow.role is None or self.flow.role is None else None
+
+    def commit_of(self, mma: Access) -> Commit | None:
+        """The first commit behind an MMA that is still remembered; rather one on which the flow that goes on now waits."""
+        behind = [c for c in self.recent_commits if c.component == mma.component and c.mmas >= mma.time]
+        return min(behind, key=lambda commit: not self.waits_for(commit.slot), default=None)
+
+    def waits_for(self, slot: Slot) -> bool:
+        """Whether the flow that goes on now has a wait for a barrier somewhere."""
+        waits = (use.operation for use in slot.barrier.uses if isinstance(use.operation, TryWaitOp))
+        return any(role_of(wait) is self.flow.role for wait in waits)
 
     def run(self, block: Block, arguments: Sequence[Value] = ()) -> list[Value]:
         if block in self.launch.turns:
-            self.turn += 1
-            self.launch.counters.tiles += 1
+            self.flow.turn += 1
         return super().run(block, arguments)
 
     def never_ends(self, op: Operation, message: str, hint: str) -> NoReturn:

@@ -89,7 +89,10 @@ def _copy_async(cta: AsyncCta, op: CopyAsyncOp) -> None:
             _copy_by_threads(cta, op)
         case _:
             scope.one_thread(
-                cta, op, "every thread of the CTA would issue this copy", "put it into tile.single_thread { ... }"
+                cta,
+                op,
+                f"every thread of the {cta.flow.noun} would issue this copy",
+                "put it into tile.single_thread { ... }",
             )
             (tma_load if op.is_load else tma_store)(cta, op)
 
@@ -150,15 +153,15 @@ def _mma(cta: AsyncCta, op: MmaOp) -> None:
     scope.all_threads(cta, op)
     now, accumulates = cta.tick(), bool(cta.unsigned(op.accumulate))
     accumulator = cta.get(op.acc, Accumulator)
-    access = Access("mma", cta.mmas + 1, op, now)
+    access = Access("mma", cta.mmas + 1, op, now, cta.flow.tensor_core)
     a, b = cta.get(op.a, SharedTile), cta.get(op.b, SharedTile)
     for tile in (a, b):
         order.by_mma(cta, tile, access)
     order.accumulator_write(cta, op, accumulator, accumulates=accumulates)
     multiply(accumulator.values, a.values, b.values, accumulate=accumulates)
     for columns in accumulator.columns:
-        columns.mma, columns.read, columns.turn = access, None, cta.turn
+        columns.mma, columns.reads, columns.turn = access, {}, cta.turn
     verb = "adds to" if accumulates else "overwrites"
     accumulator.memory.history.append((now, op, f"MMA {access.time} {verb} {accumulator.name}"))
-    cta.mmas, cta.last_mma = access.time, op
+    cta.mmas, cta.flow.last_mma = access.time, access
     cta.launch.counters.mmas += 1

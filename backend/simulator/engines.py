@@ -48,7 +48,7 @@ def tma_load(cta: AsyncCta, op: CopyAsyncOp) -> None:
     slot = cta.slot(op, op.barrier, op.stage)
     use(cta, op, slot)
     offsets = _offsets(cta, op, view)
-    access = Access("load", slot.rounds + 1, op, now, slot=slot, writes=True)
+    access = Access("load", slot.rounds + 1, op, now, slot.component, slot=slot, writes=True)
     order.by_engine(cta, tile, access)
     region = load(view, offsets, tile.values)
     loads_from(cta, view, region, access)
@@ -64,10 +64,12 @@ def tma_store(cta: AsyncCta, op: CopyAsyncOp) -> None:
     assert op.dest is not None
     now, tile, view = cta.tick(), cta.get(op.source, SharedTile), cta.get(op.dest, View)
     offsets = _offsets(cta, op, view)
-    group = cta.bulk.committed + 1
-    access = Access("store", group, op, now)
+    if not cta.bulk.open:
+        cta.groups += 1
+        cta.bulk.open = cta.groups
+    access = Access("store", cta.bulk.open, op, now, cta.flow.bulk_read)
     order.by_engine(cta, tile, access)
-    cta.bulk.last = group, op
+    cta.bulk.last = access.time, op
     region = store(view, offsets, tile.values, cta.numerics)
     stores_to(cta, view, region, access)
     _check_tail(cta, op, view, offsets, region, tile.values)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tilec.backend.simulator.cta import AsyncCta, Launch
 from tilec.backend.simulator.faults import Fault
+from tilec.backend.simulator.flow import Flow
+from tilec.backend.simulator.memory import Access
 from tilec.backend.simulator.stuck import missed_round
 from tilec.dialects.tile import ScheduleOp
 
@@ -55,13 +57,18 @@ def _check_loads(cta: AsyncCta) -> None:
 
 
 def _check_mmas(cta: AsyncCta) -> None:
-    core = cta.launch.components.tensor_core
-    if cta.last_mma is None or any(agent.clock.g[core] >= cta.mmas for agent in cta.agents):
+    for flow in cta.flows:
+        if flow.last_mma is not None:
+            _check_last_mma(cta, flow, flow.last_mma)
+
+
+def _check_last_mma(cta: AsyncCta, flow: Flow, last: Access) -> None:
+    if any(agent.clock.g[flow.tensor_core] >= last.time for agent in cta.agents):
         return
-    commit = next((commit for commit in cta.recent_commits if commit.mmas >= cta.mmas), None)
+    commit = cta.commit_of(last)
     cta.fail(
         "in flight",
-        cta.last_mma,
+        last.op,
         "the CTA ends before this MMA has been waited for",
         "commit it to an mbarrier and wait for that"
         if commit is None
@@ -71,18 +78,19 @@ def _check_mmas(cta: AsyncCta) -> None:
 
 
 def _check_stores(cta: AsyncCta) -> None:
-    if cta.bulk.last is None:
-        return
-    group, op = cta.bulk.last
-    if cta.issuer.clock.g[cta.launch.components.bulk_read] < group:
-        cta.fail(
-            "in flight",
-            op,
-            "the CTA ends before this TMA store has read its tile",
-            "end with `tile.bulk.wait_group 0` in the issuing thread"
-            if group <= cta.bulk.committed
-            else "no tile.bulk.commit_group follows: commit the group, then `tile.bulk.wait_group 0`",
-        )
+    for flow in cta.flows:
+        if flow.bulk.last is None:
+            continue
+        group, op = flow.bulk.last
+        if flow.agents[0].clock.g[flow.bulk_read] < group:
+            cta.fail(
+                "in flight",
+                op,
+                "the CTA ends before this TMA store has read its tile",
+                "end with `tile.bulk.wait_group 0` in the issuing thread"
+                if group != flow.bulk.open
+                else "no tile.bulk.commit_group follows: commit the group, then `tile.bulk.wait_group 0`",
+            )
 
 
 def finish_launch(launch: Launch) -> None:

@@ -18,13 +18,15 @@ AccessKind = Literal["threads", "load", "mma", "store"]
 @dataclass(frozen=True, slots=True)
 class Access:
     """One access. `time`: of threads the CTA's counter, of a load its round + 1, of an MMA its number, of a TMA store its
-    group; all count from 1."""
+    group; all count from 1, and are numbered through the CTA."""
 
     kind: AccessKind
     time: int
     op: Operation
     at: int
     """The CTA's counter."""
+    component: int = -1
+    """Of an engine's access, the place in `Clock.g` of what says that it is done."""
     agents: tuple[int, ...] = ()
     slot: Slot | None = None
     writes: bool = False
@@ -38,9 +40,7 @@ class SharedTile:
     values: Array
     alloc: Operation
     write: Access | None = None
-    reads: dict[tuple[AccessKind, tuple[int, ...]], Access] = field(
-        default_factory=dict[tuple[AccessKind, tuple[int, ...]], Access]
-    )
+    reads: dict[tuple[int, tuple[int, ...]], Access] = field(default_factory=dict[tuple[int, tuple[int, ...]], Access])
     """Since the last write, by who."""
     history: History = field(default_factory=new_history)
 
@@ -49,7 +49,7 @@ class SharedTile:
         self.reads.clear()
 
     def was_read(self, access: Access) -> None:
-        self.reads[access.kind, access.agents] = access
+        self.reads[access.component, access.agents] = access
 
 
 class Ring(list[SharedTile]):
@@ -65,12 +65,13 @@ class Columns:
     mma: Access | None = None
     turn: int = -1
     """The output tile in which an MMA has overwritten them."""
-    read: Access | None = None
+    reads: dict[tuple[int, ...], Access] = field(default_factory=dict[tuple[int, ...], Access])
+    """Since that MMA, by who."""
 
     def split(self, at: int) -> tuple[Columns, Columns]:
         return (
-            Columns(self.start, at, self.mma, self.turn, self.read),
-            Columns(at, self.end, self.mma, self.turn, self.read),
+            Columns(self.start, at, self.mma, self.turn, self.reads),
+            Columns(at, self.end, self.mma, self.turn, dict(self.reads)),
         )
 
 
@@ -122,8 +123,18 @@ class Loading:
 
 @dataclass
 class BulkGroups:
-    """TMA stores of the issuing thread. Groups count from 1."""
+    """TMA stores of one issuing thread. Their groups count from 1 through the whole CTA, in the order of the first store."""
 
-    committed: int = 0
+    committed: list[int] = field(default_factory=list[int])
+    open: int = 0
+    """The group of the stores since the last commit; 0 if there are none."""
     last: tuple[int, Operation] | None = None
     """The last store, and its group."""
+
+    def after(self, group: int) -> int:
+        """Groups that were committed after this one."""
+        return sum(other > group for other in self.committed)
+
+    def done(self, pending: int) -> int:
+        """The newest group that is complete when so many may be pending; 0 if there is none."""
+        return self.committed[-1 - pending] if pending < len(self.committed) else 0

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
-from tilec.backend.simulator import races
-from tilec.backend.simulator.clocks import Agent, Components
+from tilec.backend.simulator import accumulators, races
+from tilec.backend.simulator.clocks import Agent
 from tilec.backend.simulator.cta import AsyncCta
 from tilec.backend.simulator.memory import Access, Accumulator, SharedTile
 
@@ -23,31 +23,25 @@ def conflicts(tile: SharedTile, *, writes: bool) -> Iterator[Access]:
         yield from tile.reads.values()
 
 
-def is_known(parts: Components, access: Access, g: list[int], threads: list[int], own: int) -> bool:
-    """Whether an access is ordered before one that knows `g` of the engines and `threads` of the threads' accesses."""
+def is_known(access: Access, g: list[int], threads: list[int], own: int) -> bool:
+    """Whether an access is ordered before one that knows `g` (or `o`) of the engines and `threads` of the threads' accesses."""
     match access.kind:
         case "threads":
             return all(threads[agent] >= access.time for agent in access.agents if agent != own)
-        case "load":
-            assert access.slot is not None
-            return g[access.slot.component] >= access.time
-        case "mma":
-            return g[parts.tensor_core] >= access.time
-        case "store":
-            return g[parts.bulk_read] >= access.time
+        case _:
+            return g[access.component] >= access.time
 
 
 def by_threads(cta: AsyncCta, op: Operation, tile: SharedTile, *, writes: bool) -> Access:
     """All threads of the active agents read or write a shared tile."""
     if not writes and tile.write is None:
         raise races.uninitialised(op, tile)
-    parts = cta.launch.components
     for agent in cta.active:
         g = agent.clock.g
         for earlier in conflicts(tile, writes=writes):
-            if not is_known(parts, earlier, g, g, agent.index):
+            if not is_known(earlier, g, g, agent.index):
                 raise races.race(cta, op, tile, earlier, agent)
-    access = Access("threads", cta.now, op, cta.now, tuple(a.index for a in cta.active), writes=writes)
+    access = Access("threads", cta.now, op, cta.now, agents=tuple(a.index for a in cta.active), writes=writes)
     if writes:
         tile.was_written(access)
         tile.history.append((cta.now, op, f"threads write {tile.name}"))
@@ -61,9 +55,10 @@ def by_engine(cta: AsyncCta, tile: SharedTile, access: Access) -> None:
     """A TMA load writes a shared tile, or a TMA store reads it."""
     if not access.writes and tile.write is None:
         raise races.uninitialised(access.op, tile)
-    parts, agent = cta.launch.components, cta.issuer
+    agent = cta.issuer
+    known = agent.clock.o if access.writes else agent.clock.g
     for earlier in conflicts(tile, writes=access.writes):
-        if not is_known(parts, earlier, agent.clock.g, agent.clock.p, ASYNC_PROXY):
+        if not is_known(earlier, known, agent.clock.p, ASYNC_PROXY):
             raise races.race(cta, access.op, tile, earlier, agent)
     if access.writes:
         tile.was_written(access)
@@ -77,9 +72,8 @@ def by_mma(cta: AsyncCta, tile: SharedTile, access: Access) -> None:
     """An MMA reads an operand: in order for every thread of its role."""
     if tile.write is None:
         raise races.uninitialised(access.op, tile)
-    parts = cta.launch.components
     for agent in cta.active:
-        if not is_known(parts, tile.write, agent.tensor.g, agent.tensor.p, ASYNC_PROXY):
+        if not is_known(tile.write, agent.tensor.g, agent.tensor.p, ASYNC_PROXY):
             raise races.race(cta, access.op, tile, tile.write, agent)
     tile.was_read(access)
     tile.history.append((cta.now, access.op, f"MMA {access.time} reads {tile.name}"))
@@ -93,40 +87,49 @@ def reads_are_done(agent: Agent, read: Access) -> bool:
 
 
 def accumulator_write(cta: AsyncCta, op: Operation, accumulator: Accumulator, *, accumulates: bool) -> None:
-    """An MMA writes an accumulator: after all reads of it; other MMAs come in order."""
-    races.check_not_freed(op, accumulator)
+    """An MMA writes an accumulator: after all reads of it, and after the MMAs of other roles; its own come in order."""
+    own = cta.flow.tensor_core
+    accumulators.check_not_freed(op, accumulator)
     for columns in accumulator.columns:
         if accumulates and columns.mma is None:
-            raise races.accumulates_onto_nothing(op, accumulator)
+            raise accumulators.accumulates_onto_nothing(op, accumulator)
         if accumulates and columns.turn != cta.turn:
-            raise races.accumulates_onto_last_tile(cta, op, accumulator, columns)
-        if columns.read is not None:
-            for agent in cta.active:
-                if not reads_are_done(agent, columns.read):
-                    raise races.read_not_done(cta, op, accumulator, columns.read, agent)
+            raise accumulators.accumulates_onto_last_tile(cta, op, accumulator, columns)
+        for agent in cta.active:
+            for read in columns.reads.values():
+                if not reads_are_done(agent, read):
+                    raise accumulators.read_not_done(cta, op, accumulator, read, agent)
+            if (mma := columns.mma) is not None and mma.component != own and not _is_complete(mma, agent):
+                raise accumulators.mma_not_done(cta, op, accumulator, mma, agent)
+
+
+def _is_complete(mma: Access, agent: Agent) -> bool:
+    """Whether tensor-core operations of an agent come after an MMA."""
+    return agent.tensor.g[mma.component] >= mma.time
 
 
 def accumulator_read(cta: AsyncCta, op: Operation, accumulator: Accumulator) -> None:
     """Threads load from an accumulator: after the MMAs that write it."""
-    races.check_not_freed(op, accumulator)
-    core = cta.launch.components.tensor_core
-    access = Access("threads", cta.now, op, cta.now, tuple(agent.index for agent in cta.active))
+    accumulators.check_not_freed(op, accumulator)
+    access = Access("threads", cta.now, op, cta.now, agents=tuple(agent.index for agent in cta.active))
     for columns in accumulator.columns:
         if columns.mma is None:
-            raise races.accumulator_uninitialised(op, accumulator)
+            raise accumulators.uninitialised(op, accumulator)
         for agent in cta.active:
-            if agent.tensor.g[core] < columns.mma.time:
-                raise races.mma_not_done(cta, op, accumulator, columns.mma, agent)
-        columns.read = access
+            if not _is_complete(columns.mma, agent):
+                if columns.turn > cta.turn:
+                    raise accumulators.overwritten(cta, op, accumulator, columns)
+                raise accumulators.mma_not_done(cta, op, accumulator, columns.mma, agent)
+        columns.reads[access.agents] = access
     accumulator.memory.history.append((cta.now, op, f"threads read {accumulator.name}"))
 
 
 def accumulator_free(cta: AsyncCta, op: Operation, accumulator: Accumulator) -> None:
     """Accumulator memory is given back: after its MMAs and its reads."""
-    races.check_not_freed(op, accumulator)
-    core = cta.launch.components.tensor_core
+    accumulators.check_not_freed(op, accumulator)
     for columns in accumulator.memory.columns:
-        if columns.mma is not None and cta.issuer.tensor.g[core] < columns.mma.time:
-            raise races.mma_not_done(cta, op, accumulator, columns.mma, cta.issuer)
-        if columns.read is not None and not reads_are_done(cta.issuer, columns.read):
-            raise races.read_not_done(cta, op, accumulator, columns.read, cta.issuer)
+        if columns.mma is not None and not _is_complete(columns.mma, cta.issuer):
+            raise accumulators.mma_not_done(cta, op, accumulator, columns.mma, cta.issuer)
+        for read in columns.reads.values():
+            if not reads_are_done(cta.issuer, read):
+                raise accumulators.read_not_done(cta, op, accumulator, read, cta.issuer)

@@ -10,13 +10,14 @@ from tilec.backend.simulator.barriers import Slot, Wait
 from tilec.backend.simulator.clocks import Agent
 from tilec.backend.simulator.cta import AsyncCta
 from tilec.backend.simulator.faults import Fault, line_of
+from tilec.backend.simulator.flow import Flow
 from tilec.backend.simulator.history import History
-from tilec.backend.simulator.memory import Access, Accumulator, Columns, SharedTile
+from tilec.backend.simulator.memory import Access, SharedTile
 from tilec.dialects.tile import CopyAsyncOp, FreeOp, LoadOp, MmaOp
 
 Notes = Sequence[tuple[Operation, str]]
 
-_AFTER_HINT = (
+AFTER_HINT = (
     "put `tile.fence after_thread_sync` between that and this operation: tensor-core operations are ordered after what "
     "the threads know at their last such fence, and after nothing else"
 )
@@ -60,14 +61,15 @@ def race(cta: AsyncCta, op: Operation, tile: SharedTile, earlier: Access, agent:
         case "load":
             assert earlier.slot is not None
             slot, round = earlier.slot, earlier.time - 1
-            message, hint, notes = _no_wait(cta, this, that, earlier, agent, slot.component, slot)
+            message, hint, notes = _no_wait(cta, this, that, earlier, agent, slot)
             if hint is None:
-                hint, more = _wait_for(cta, slot, round, earlier)
+                again = isinstance(op, CopyAsyncOp) and op.is_load and cta.flow.role is not None
+                hint, more = _refilled(cta, tile, earlier) if again else _wait_for(cta, slot, round, earlier)
                 notes = [*more, *notes]
             notes = [(earlier.op, f"{that}, whose bytes count in round {round} of {slot.name}"), *notes]
             return Fault("race", op, message, hint, notes, (tile.history, slot.history))
         case "mma":
-            return _after_mma(cta, op, this, that, earlier, agent, tile.history)
+            return after_mma(cta, op, this, that, earlier, agent, tile.history)
         case "store":
             message, hint = _after_store(cta, this, that, earlier)
             return Fault("race", op, message, hint, [(earlier.op, that)], (tile.history,))
@@ -77,35 +79,62 @@ def race(cta: AsyncCta, op: Operation, tile: SharedTile, earlier: Access, agent:
 
 
 def _no_wait(
-    cta: AsyncCta, this: str, that: str, earlier: Access, agent: Agent, component: int, slot: Slot | None
+    cta: AsyncCta, this: str, that: str, earlier: Access, agent: Agent, slot: Slot | None
 ) -> tuple[str, str | None, Notes]:
     """Message, hint and notes where an engine's work has not been waited for. No hint: nobody has."""
-    waits = [] if slot is None else [(wait.op, "the wait") for wait in slot.waits if wait is not None]
+    waits = [] if slot is None else [(wait.op, "the wait") for wait in _own_waits(cta, slot)]
+    component = earlier.component
     if agent.clock.g[component] >= earlier.time:
-        return f"no fence after_thread_sync orders {this} after the wait for {that}", _AFTER_HINT, waits
-    who = next((other for other in cta.agents if other.clock.g[component] >= earlier.time), None)
+        return f"no fence after_thread_sync orders {this} after the wait for {that}", AFTER_HINT, waits
+    who = next((other for other in cta.flow.threads if other.clock.g[component] >= earlier.time), None)
+    if who is not None and who not in cta.flow.agents:
+        return (
+            f"{who.name} has waited for {that}, but nothing orders {this} after it",
+            "put `tile.cta_sync` behind tile.roles, whose end does not bring the threads together",
+            waits,
+        )
     if who is not None:
         return (
             f"{who.name} alone has waited for {that}: nothing orders {this} after it",
-            "wait outside of tile.single_thread, or put `tile.cta_sync` behind the wait",
+            f"wait outside of tile.single_thread, or put `tile.{cta.flow.sync}` behind the wait",
             waits,
         )
     return f"no wait orders {this} after {that}", None, ()
 
 
-def _wait_for(cta: AsyncCta, slot: Slot, round: int, earlier: Access) -> tuple[str, Notes]:
-    """What to do about a round that nobody has waited for; a wait that an older round let pass is the reason."""
-    waits = [wait for wait in slot.waits if wait is not None and wait.time > earlier.at and wait.round < round]
+def _refilled(cta: AsyncCta, tile: SharedTile, earlier: Access) -> tuple[str, Notes]:
+    """What to do about a role that fills a tile again before another one has read it."""
+    waits = [wait for slot in cta.slots for wait in _own_waits(cta, slot) if wait.again and wait.time > earlier.at]
     if waits:
         stale = max(waits, key=_wait_time)
-        found = (
-            f"found round {stale.round} complete, not round {round}" if stale.round >= 0 else "came before all rounds"
-        )
+        return stale_phase(stale), [(stale.op, f"this wait found {_found(stale)}, as one before it did")]
+    return (
+        f"wait until {tile.name} has been read: its readers commit or arrive on an mbarrier of their own (`empty`), and this "
+        "role waits for that before it fills the tile again",
+        (),
+    )
+
+
+def _own_waits(cta: AsyncCta, slot: Slot) -> list[Wait]:
+    """Of the threads that go on now."""
+    return [wait for agent in cta.flow.threads if (wait := slot.waits[agent.index]) is not None]
+
+
+def _wait_for(cta: AsyncCta, slot: Slot, round: int, earlier: Access) -> tuple[str, Notes]:
+    """What to do about a round that nobody has waited for; a wait that an older round let pass is the reason."""
+    waits = [wait for wait in _own_waits(cta, slot) if wait.time > earlier.at and wait.round < round]
+    if waits:
+        stale = max(waits, key=_wait_time)
+        found = f"found {_found(stale)}, not round {round}" if stale.round >= 0 else "came before all rounds"
         return stale_phase(stale), [(stale.op, f"this wait {found}")]
     return (
         f"wait for round {round} of {slot.name} first: `tile.mbarrier.try_wait` with parity {round & 1}",
         (),
     )
+
+
+def _found(wait: Wait) -> str:
+    return f"round {wait.round} complete" if wait.round >= 0 else "no round complete yet"
 
 
 def _wait_time(wait: Wait) -> int:
@@ -125,19 +154,22 @@ def stale_phase(wait: Wait) -> str:
     )
 
 
-def _after_mma(
+def after_mma(
     cta: AsyncCta, op: Operation, this: str, that: str, earlier: Access, agent: Agent, history: History
 ) -> Fault:
-    commit = next((commit for commit in cta.recent_commits if commit.mmas >= earlier.time), None)
-    core = cta.launch.components.tensor_core
-    message, hint, notes = _no_wait(cta, this, that, earlier, agent, core, None if commit is None else commit.slot)
+    commit = cta.commit_of(earlier)
+    message, hint, notes = _no_wait(cta, this, that, earlier, agent, None if commit is None else commit.slot)
     lines = [(earlier.op, that)]
     trace = [history]
     if commit is not None:
         lines.append((commit.op, f"its commit, which arrives in round {commit.round} of {commit.slot.name}"))
         trace.append(commit.slot.history)
     if hint is None:
-        if commit is None:
+        core = cta.flow_of(earlier.op)
+        if core is not cta.flow and (commit is None or not cta.waits_for(commit.slot)):
+            hint, more = _commit_for(cta, core)
+            notes = [*more, *notes]
+        elif commit is None:
             hint = "no tile.commit follows that MMA: commit it to an mbarrier and wait for that, its only completion"
         else:
             hint, more = _wait_for(cta, commit.slot, commit.round, earlier)
@@ -145,22 +177,47 @@ def _after_mma(
     return Fault("race", op, message, hint, [*lines, *notes], trace)
 
 
+def _commit_for(cta: AsyncCta, core: Flow) -> tuple[str, Notes]:
+    """What to do about MMAs of another role whose commits this flow does not wait for, or has not waited for yet."""
+    slots = (slot for slot in cta.slots if core.role in slot.committers)
+    waits = [wait for slot in slots for wait in _own_waits(cta, slot)]
+    if waits:
+        last = max(waits, key=_wait_time)
+        return stale_phase(last), [(last.op, f"this wait found {_found(last)}")]
+    return (
+        f"let {core.name} commit to an mbarrier of its own behind the MMAs that matter here, and {cta.flow.name} wait for that",
+        (),
+    )
+
+
 def _after_store(cta: AsyncCta, this: str, that: str, earlier: Access) -> tuple[str, str]:
-    bulk, known = cta.bulk, cta.issuer.clock.g[cta.launch.components.bulk_read]
-    if earlier.time > bulk.committed:
+    flow = cta.flow_of(earlier.op)
+    bulk, known = flow.bulk, flow.agents[0].clock.g[flow.bulk_read]
+    if earlier.time == bulk.open:
         return (
             f"{that} has not been waited for: nothing orders {this} after it",
             "no tile.bulk.commit_group follows that store, so that no wait_group covers it: commit it, then wait",
         )
     if known >= earlier.time:
+        if (sync := cta.meeting(flow)) is None:
+            return other_role(cta, flow, this, f"the wait_group for {that}")
         return (
-            f"no cta_sync between the wait_group for {that} and {this}",
-            "put `tile.cta_sync` behind the wait_group: the issuing thread alone knows that the tile has been read",
+            f"no {sync} between the wait_group for {that} and {this}",
+            f"put `tile.{sync}` behind the wait_group: the issuing thread alone knows that the tile has been read",
         )
     return (
         f"{that} has not been waited for: nothing orders {this} after it",
-        f"the issuing thread waits first, `tile.bulk.wait_group {bulk.committed - earlier.time} read` or fewer pending, "
-        "then `tile.cta_sync` tells the other threads",
+        f"the issuing thread waits first, `tile.bulk.wait_group {bulk.after(earlier.time)} read` or fewer pending, "
+        f"then `tile.{flow.sync}` tells the other threads",
+    )
+
+
+def other_role(cta: AsyncCta, flow: Flow, this: str, that: str, fence: str = "") -> tuple[str, str]:
+    """Between two roles an mbarrier is missing; `fence` stands in front of the arrival."""
+    return (
+        f"nothing orders {this}, by {cta.flow.name}, after {that}, by {flow.name}",
+        f"let {flow.name} arrive on an mbarrier behind it{fence} (`tile.mbarrier.arrive`), and {cta.flow.name} wait for that "
+        "round here",
     )
 
 
@@ -169,28 +226,36 @@ def _after_threads(
 ) -> tuple[str, str]:
     """Which of the steps from an access by threads to `op` is missing."""
     met = all(agent.clock.g[i] >= earlier.time or i == agent.index for i in earlier.agents)
-    if not isinstance(op, MmaOp) and not (isinstance(op, CopyAsyncOp) and op.dispatch == "tma"):
-        return f"no cta_sync between {that} and {this}", "put `tile.cta_sync` between the two"
+    flow = cta.flow_of(earlier.op)
+    sync = cta.meeting(flow)
+    by_engine = isinstance(op, MmaOp) or (isinstance(op, CopyAsyncOp) and op.dispatch == "tma")
+    if sync is None:
+        if not met:
+            fence = " and `tile.fence proxy_async`" if by_engine else ""
+            return other_role(cta, flow, this, that, fence)
+        sync = "mbarrier.arrive"
+    if not by_engine:
+        return f"no {sync} between {that} and {this}", f"put `tile.{sync}` between the two"
     if all(agent.clock.p[i] >= earlier.time for i in earlier.agents):
-        return f"no fence after_thread_sync orders {this} after {that}", _AFTER_HINT
+        return f"no fence after_thread_sync orders {this} after {that}", AFTER_HINT
     fenced = all(cta.agents[i].clock.p[i] >= earlier.time for i in earlier.agents)
     if fenced and met:
         return (
             f"the fence proxy_async between {that} and {this} stands behind the barrier of the threads",
-            "put `tile.fence proxy_async` in front of `tile.cta_sync`: each thread makes its own accesses visible to the "
+            f"put `tile.fence proxy_async` in front of `tile.{sync}`: each thread makes its own accesses visible to the "
             "async proxy, then they meet",
         )
     if fenced:
         return (
-            f"no cta_sync between {that} and {this}",
-            "put `tile.cta_sync` behind `tile.fence proxy_async`: one thread issues for all",
+            f"no {sync} between {that} and {this}",
+            f"put `tile.{sync}` behind `tile.fence proxy_async`: one thread issues for all",
         )
     if any(cta.agents[i].clock.p[i] >= earlier.time for i in earlier.agents):
         return (
             f"only one thread has executed fence proxy_async between {that} and {this}",
             "move `tile.fence proxy_async` out of tile.single_thread: every thread makes its own accesses visible",
         )
-    where = "between that and the `tile.cta_sync` behind it" if met else "and then `tile.cta_sync` behind that"
+    where = f"between that and the `tile.{sync}` behind it" if met else f"and then `tile.{sync}` behind that"
     return (
         f"no fence proxy_async orders {this} after {that}",
         f"put `tile.fence proxy_async` {where}: TMA and MMAs go through another proxy than the threads' loads and stores",
@@ -205,84 +270,3 @@ def uninitialised(op: Operation, tile: SharedTile) -> Fault:
         "fill it first: with a copy and its wait, or with tile.store",
         [(tile.alloc, f"{tile.name} is allocated here")],
     )
-
-
-# Accumulators
-
-
-def check_not_freed(op: Operation, accumulator: Accumulator) -> None:
-    memory = accumulator.memory
-    if memory.freed is not None:
-        twice = isinstance(op, FreeOp)
-        raise Fault(
-            "freed",
-            op,
-            f"{memory.name} is given back twice" if twice else f"{memory.name} is used after it was given back",
-            "give it back once, behind its last use, on every path",
-            [(memory.freed, "given back here")],
-            (memory.history,),
-        )
-
-
-def accumulator_uninitialised(op: Operation, accumulator: Accumulator) -> Fault:
-    return Fault(
-        "uninitialised",
-        op,
-        f"{describe(op, accumulator.name)} finds what no MMA has written",
-        "a tile with no MMA (K = 0) stores zeros without reading the accumulator: branch on whether there was one",
-        [(accumulator.memory.alloc, f"{accumulator.name} is allocated here")],
-    )
-
-
-_OVERWRITE = "the first MMA of an output tile overwrites: its `accumulate` flag is false"
-
-
-def accumulates_onto_nothing(op: Operation, accumulator: Accumulator) -> Fault:
-    return Fault(
-        "uninitialised",
-        op,
-        f"this MMA adds to {accumulator.name}, which holds nothing yet",
-        _OVERWRITE,
-        [(accumulator.memory.alloc, f"{accumulator.name} is allocated here")],
-    )
-
-
-def accumulates_onto_last_tile(cta: AsyncCta, op: Operation, accumulator: Accumulator, columns: Columns) -> Fault:
-    assert columns.mma is not None
-    return Fault(
-        "uninitialised",
-        op,
-        f"this MMA of turn {cta.turn} adds to the sums that turn {columns.turn} has left in {accumulator.name}",
-        _OVERWRITE,
-        [(columns.mma.op, "the last MMA of that turn")],
-        (accumulator.memory.history,),
-    )
-
-
-def mma_not_done(cta: AsyncCta, op: Operation, accumulator: Accumulator, mma: Access, agent: Agent) -> Fault:
-    this, that = describe(op, accumulator.name), f"the MMA that writes {accumulator.name}"
-    return _after_mma(cta, op, this, that, mma, agent, accumulator.memory.history)
-
-
-def read_not_done(cta: AsyncCta, op: Operation, accumulator: Accumulator, read: Access, agent: Agent) -> Fault:
-    """`op` of `agent` may overtake threads that read the accumulator."""
-    name = accumulator.name
-    this = f"this MMA's write of {name}" if isinstance(op, MmaOp) else describe(op, name)
-    that = f"the read of {name}"
-    readers = [cta.agents[i] for i in read.agents]
-    if any(reader.loads_done < read.time for reader in readers):
-        message = f"no tmem.wait_ld between {that} and {this}"
-        hint = "put `tile.tmem.wait_ld` behind the read: until then it may still be running"
-    elif any(reader.clock.q[reader.index] < read.time for reader in readers):
-        message = f"no fence before_thread_sync between {that} and {this}"
-        hint = (
-            "put `tile.fence before_thread_sync` behind the tmem.wait_ld, then `tile.cta_sync`, then "
-            "`tile.fence after_thread_sync`"
-        )
-    elif any(agent.clock.q[reader.index] < read.time for reader in readers):
-        message = f"no cta_sync between {that} and {this}"
-        hint = "put `tile.cta_sync` behind `tile.fence before_thread_sync`: other threads have read too"
-    else:
-        message = f"no fence after_thread_sync orders {this} after {that}"
-        hint = _AFTER_HINT
-    return Fault("race", op, message, hint, [(read.op, that)], (accumulator.memory.history,))

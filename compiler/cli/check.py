@@ -93,7 +93,7 @@ def _check(
     verdict = check(module)
     seconds = perf_counter() - start
     run = None if shape is None else _run(program, module, shape, arguments.ctas)
-    contract = _contract(kernel) if arguments.table or arguments.format == "json" else None
+    contract = _contract(kernel, asked=arguments.table) if arguments.table or arguments.format == "json" else None
     return Result(name, verdict, seconds, run, contract)
 
 
@@ -116,11 +116,17 @@ def _run(program: ModuleOp, module: ModuleOp, shape: dict[str, int], ctas: int |
     return Run(shape, report, compared=is_synchronous(kernel))
 
 
-def _contract(kernel: KernelOp) -> Contract:
+def _contract(kernel: KernelOp, *, asked: bool) -> Contract | None:
     from tilec.backend.protocol.contract import contract
-    from tilec.diagnostics import PassError
+    from tilec.diagnostics import PassError, warn
+    from tilec.dialects.tile import RolesOp
     from tilec.passes.storage import plan
 
+    for op in kernel.walk():
+        if isinstance(op, RolesOp):
+            if asked:
+                warn(op, "no table of a kernel with roles yet: a table follows one control flow")
+            return None
     try:
         storage = plan(kernel)
     except PassError:

@@ -7,6 +7,7 @@ from tilec.dialects.tile.layout import MAX_BOX, SWIZZLES, SmemLayout, swizzled, 
 from tilec.dialects.tile.memory import AllocOp, CopyAsyncOp, CopyOp, FreeOp, LoadOp, SliceOp, SlotOp, StoreOp
 from tilec.dialects.tile.mma import CommitOp, MmaOp
 from tilec.dialects.tile.registers import AddOp, BroadcastOp, CastOp, MaxOp, MulOp, SplatOp, SubOp
+from tilec.dialects.tile.roles import RoleOp, RolesOp, RoleSyncOp
 from tilec.dialects.tile.structure import (
     AssumeOp,
     DimOp,
@@ -41,6 +42,9 @@ Tile = Dialect(
         DimOp,
         AssumeOp,
         ScheduleOp,
+        RolesOp,
+        RoleOp,
+        RoleSyncOp,
         AllocOp,
         FreeOp,
         SlotOp,
@@ -106,6 +110,9 @@ __all__ = [
     "MulOp",
     "RegType",
     "RingType",
+    "RoleOp",
+    "RoleSyncOp",
+    "RolesOp",
     "ScheduleOp",
     "SingleThreadOp",
     "SliceOp",

@@ -36,6 +36,7 @@ from tilec.dialects.tile.assembly import (
     print_ints,
     print_optional_stage,
 )
+from tilec.dialects.tile.roles import verify_outside_roles
 from tilec.dialects.tile.types import AccType, MbarrierType, RegType, RingType, SmemType, ViewType
 
 Tile = SmemType | AccType | RegType
@@ -63,6 +64,9 @@ class AllocOp(TileOp):
     def __init__(self, type: SmemType | RingType | AccType):
         super().__init__(result_types=[type])
 
+    def verify_(self) -> None:
+        verify_outside_roles(self, "storage belongs to the CTA: allocate it in front of tile.roles")
+
     @classmethod
     def parse_syntax(cls, parser: Parser) -> AllocOp:
         parser.parse_punctuation(":")
@@ -89,6 +93,9 @@ class FreeOp(TileOp):
 
     def __init__(self, acc: SSAValue):
         super().__init__(operands=[acc])
+
+    def verify_(self) -> None:
+        verify_outside_roles(self, "other roles may still use the accumulator: give it back behind tile.roles")
 
     @classmethod
     def parse_syntax(cls, parser: Parser) -> FreeOp:

@@ -308,7 +308,7 @@ class ForOp(TileOp):
 
 @irdl_op_definition
 class SingleThreadOp(TileOp):
-    """`tile.single_thread { }`: one thread of the CTA executes the body; the others skip it.
+    """`tile.single_thread { }`: one thread of the CTA, or of the role it stands in, executes the body; the others skip it.
 
     One thread, never one lane per warp: a byte budget must be announced once (lesson 09: `tid == 0`, not
     `elect_sync`).

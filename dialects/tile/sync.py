@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilec.dialects.tile.assembly import EFFECTS, Int, TileOp, parse_optional_stage, parse_value, print_optional_stage
 from tilec.dialects.tile.memory import verify_stage
+from tilec.dialects.tile.roles import verify_outside_roles
 from tilec.dialects.tile.types import MbarrierType
 
 MAX_ARRIVALS = (1 << 20) - 1
@@ -62,6 +63,7 @@ class MbarrierInitOp(TileOp):
         return self.count_attr.value.data
 
     def verify_(self) -> None:
+        verify_outside_roles(self, "one thread initialises for all: do it in front of tile.roles, with a tile.cta_sync")
         if not 1 <= self.count <= MAX_ARRIVALS:
             raise VerifyException(f"count {self.count}: an mbarrier expects 1 to {MAX_ARRIVALS} arrivals")
 
@@ -219,6 +221,11 @@ class CtaSyncOp(IRDLOperation):
 
     def __init__(self) -> None:
         super().__init__()
+
+    def verify_(self) -> None:
+        verify_outside_roles(
+            self, "it waits for all threads of the CTA, and the others take another path: use tile.role_sync"
+        )
 
 
 FENCES = ("proxy_async", "before_thread_sync", "after_thread_sync")

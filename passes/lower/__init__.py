@@ -23,6 +23,7 @@ from tilec.passes.lower.tcgen05 import Tcgen05
 from tilec.passes.lower.tensor_core import TensorCore
 from tilec.passes.lower.wgmma import Wgmma
 from tilec.passes.storage import is_commit_only, plan, target_of
+from tilec.passes.synchronous import refuse_roles
 
 SMEM_ALIGNMENT = 1024
 """The longest swizzle pattern; the dynamic segment starts on it."""
@@ -62,6 +63,11 @@ class _Kernel:
     """The walk over one kernel."""
 
     def __init__(self, kernel: tile.KernelOp):
+        refuse_roles(
+            kernel,
+            "roles are not lowered yet",
+            "`tilec run` executes this kernel in the simulator; to compile it, write it without tile.roles",
+        )
         self.kernel = kernel
         target = target_of(kernel)
         storage = plan(kernel)

@@ -21,6 +21,7 @@ PURE = {
     tile.SplatOp, tile.CastOp, tile.BroadcastOp, tile.AddOp, tile.SubOp, tile.MulOp, tile.MaxOp,
 }  # fmt: skip
 """What computes a value from values and nothing else."""
+_ONCE = (tile.KernelOp, tile.GridOp, tile.RolesOp, tile.RoleOp)
 
 
 def clean_up(module: ModuleOp) -> None:
@@ -49,7 +50,7 @@ def _is_free(op_type: type[Operation]) -> bool:
 def test_two_of_a_kind_stay_two_and_in_order(name: str) -> None:
     module = parse_text(TEXTS[name])
     for op in lasting(module):
-        if not op.has_trait(IsTerminator) and not isinstance(op, tile.KernelOp | tile.GridOp):
+        if not op.has_trait(IsTerminator) and not isinstance(op, _ONCE):
             assert op.parent is not None
             op.parent.insert_op_after(op.clone(), op)
     verify(module)

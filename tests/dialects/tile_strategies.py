@@ -79,35 +79,47 @@ def _kernel(draw: st.DrawFn, name: str) -> tile.KernelOp:
     block = Block(arg_types=views)
     builder = _Builder(draw, block, list(block.args))
     builder.fill(6)
+    roles_are_in = draw(st.sampled_from(["no block", "the kernel", "the grid"]))
+    if roles_are_in == "the kernel":
+        _roles(builder)
     if draw(st.booleans()):
         view = draw(st.sampled_from(list(block.args)))
         assert isinstance(view.type, ViewType)
         steps = draw(st.lists(extents, min_size=view.type.rank, max_size=view.type.rank))
         inner = Block(arg_types=[IndexType()] * len(steps))
-        builder.inside(inner).fill(8)
+        in_grid = builder.inside(inner)
+        in_grid.fill(8)
+        if roles_are_in == "the grid":
+            _roles(in_grid)
         builder.add(tile.GridOp(view, steps, Region(inner)))
     return tile.KernelOp(name, Region(block), target=draw(st.none() | st.sampled_from(["sm_90a", "sm_100a"])))
 
 
 class _Builder:
-    """Appends random operations to a block; `values` are those visible at its end."""
+    """Appends random operations to a block; `values` are those visible at its end. Storage that roles use is in `setup`."""
 
-    def __init__(self, draw: st.DrawFn, block: Block, values: list[SSAValue], depth: int = 0) -> None:
+    def __init__(
+        self, draw: st.DrawFn, block: Block, values: list[SSAValue], depth: int = 0, setup: _Builder | None = None
+    ) -> None:
         self.draw = draw
         self.block = block
         self.values = values
         self.depth = depth
+        self.setup = setup
 
     def fill(self, most: int) -> None:
         for _ in range(self.draw(st.integers(0, most))):
             self.draw(st.sampled_from(_MAKERS))(self)
 
     def inside(self, block: Block) -> _Builder:
-        return _Builder(self.draw, block, [*self.values, *block.args], self.depth + 1)
+        return _Builder(self.draw, block, [*self.values, *block.args], self.depth + 1, self.setup)
 
     def add(self, op: Operation) -> SSAValue | None:
         op.attributes.update(self.draw(discardable))
-        self.block.add_op(op)
+        block = self.block
+        if self.setup is not None and isinstance(op, tile.AllocOp | tile.MbarrierInitOp):
+            block = self.setup.block
+        block.add_op(op)
         self.values += op.results
         return op.results[0] if op.results else None
 
@@ -160,7 +172,8 @@ def _alloc(b: _Builder) -> None:
 
 
 def _free(b: _Builder) -> None:
-    b.add(tile.FreeOp(b.accumulator()))
+    if b.setup is None:  # not in a role
+        b.add(tile.FreeOp(b.accumulator()))
 
 
 def _slot(b: _Builder) -> None:
@@ -256,7 +269,7 @@ def _try_wait(b: _Builder) -> None:
 def _sync(b: _Builder) -> None:
     kind = st.sampled_from(["proxy_async", "before_thread_sync", "after_thread_sync"])
     makers: Sequence[Callable[[], Operation]] = (
-        tile.CtaSyncOp,
+        tile.CtaSyncOp if b.setup is None else tile.RoleSyncOp,
         tile.CommitGroupOp,
         tile.WaitLdOp,
         lambda: tile.FenceOp(b.draw(kind)),
@@ -319,6 +332,18 @@ def _single_thread(b: _Builder) -> None:
     body = Block()
     b.inside(body).fill(4)
     b.add(tile.SingleThreadOp(Region(body)))
+
+
+def _roles(b: _Builder) -> None:
+    names = b.draw(
+        st.lists(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True), min_size=1, max_size=3, unique=True)
+    )
+    roles: list[tile.RoleOp] = []
+    for name in names:
+        body = Block()
+        _Builder(b.draw, body, [*b.values], b.depth + 1, setup=b).fill(4)
+        roles.append(tile.RoleOp(name, Region(body)))
+    b.add(tile.RolesOp(roles))
 
 
 def _scf(b: _Builder) -> None:

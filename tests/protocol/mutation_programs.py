@@ -127,7 +127,7 @@ PROGRAMS = [
     ),
     Program(
         "copy loop,pipeline(2),persistent",
-        COPY_LOOP.text,
+        COPY_LOOP.text.replace("MxK", "Mx96"),
         "tma,pipeline(2),persistent",
         extents=(("M", 128), ("K", 96)),
         ring=2,

@@ -25,6 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tilec.backend import protocol
 from tilec.diagnostics import TilecError
 from tilec.driver import find_kernel
+from tilec.source import parse_text
 from tilec.verify import verify
 
 BY_NAME = {program.name: program for program in PROGRAMS}
@@ -202,6 +203,70 @@ def test_small_edits(name: str) -> None:
             assert protocol.check(module).status != "proved", f"{what}: {bad}"
     assert counts["bad"] > 20
     print(f"{name}: {dict(counts)}")
+
+
+_ONE_BARRIER = """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %D: !tile.view<MxKxf16>) {{
+  tile.grid (%m, %k) over %D step (64, 64) {{
+    %a = tile.alloc : !tile.smem<64x64xf16, swizzle = 128>
+    %b = tile.alloc : !tile.smem<64x64xf16, swizzle = 128>
+    %bar = tile.mbarrier.init count {count} : !tile.mbarrier<1>
+    tile.cta_sync
+    %p0 = arith.constant 0 : i32
+    %p1 = arith.constant 1 : i32
+    {body}
+  }}
+}}
+"""
+_ANNOUNCE = "tile.mbarrier.arrive.expect_tx %bar, 8192\n"
+_LOAD_A = "tile.copy_async %A[%m, %k] to %a dispatch tma signal %bar\n"
+_LOAD_B = "tile.copy_async %A[%m, %k] to %b dispatch tma signal %bar\n"
+_ARRIVE = "tile.mbarrier.arrive %bar\n"
+_WAIT_0 = "tile.mbarrier.try_wait %bar, %p0\n"
+_WAIT_1 = "tile.mbarrier.try_wait %bar, %p1\n"
+_READ_A = "%x = tile.load %a : !tile.reg<64x64xf16>\n"
+_READ_B = "%y = tile.load %b : !tile.reg<64x64xf16>\n"
+_SYNC = "tile.cta_sync\n"
+
+
+def _issuer(*ops: str) -> str:
+    return f"tile.single_thread {{ {''.join(ops)} }}\n"
+
+
+ROUNDS = {
+    # The others' wait for round 1 may come before round 0 is complete, and then passes.
+    "a wait too early": (
+        1,
+        _issuer(_ANNOUNCE, _LOAD_A, _WAIT_0, _ANNOUNCE, _LOAD_A) + _WAIT_1 + _READ_A,
+    ),
+    # B's bytes, not announced yet, may land before A's, and complete A's round.
+    "a load too early": (
+        1,
+        _issuer(_ANNOUNCE, _LOAD_A, _LOAD_B) + _WAIT_0 + _READ_A + _SYNC + _issuer(_ANNOUNCE) + _WAIT_1 + _READ_B,
+    ),
+    # The third arrival comes while A may be on its way, which keeps round 0 open.
+    "an arrival too early": (
+        2,
+        _issuer(_ANNOUNCE, _LOAD_A, _ARRIVE, _ARRIVE)
+        + (_WAIT_0 + _READ_A + _SYNC)
+        + _issuer(_ANNOUNCE, _LOAD_B)
+        + (_WAIT_1 + _READ_B),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason="the proof takes a round that can complete for complete"))
+        for name in ROUNDS
+    ],
+)
+def test_rounds_that_are_not_complete_yet(name: str) -> None:
+    count, body = ROUNDS[name]
+    module = parse_text(_ONE_BARRIER.format(count=count, body=body))
+    assert explore(unroll(find_kernel(module), {"M": 64, "K": 64})).finding is not None
+    assert protocol.check(module).status != "proved"
 
 
 def main() -> None:

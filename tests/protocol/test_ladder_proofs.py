@@ -170,8 +170,7 @@ def test_deeper_rings_do_not_fit() -> None:
 
 # The examples
 
-BY_HAND = sorted(path.stem for path in EXAMPLES.glob("*.tile") if path.stem not in ("gemm", "bias_relu"))
-"""Steps of the lesson's ladder: all of them compute what `gemm.tile` says."""
+BY_HAND = ("step4_tma", "step5_pipeline", "step6_persistent")
 
 
 @pytest.mark.parametrize("name", BY_HAND)

@@ -59,6 +59,10 @@ _CASES = {
         "  %w, %i, %j = tile.schedule %c0 over %D step (64, 128) group 8\n",
         "two tile schedulers in one kernel",
     ),
+    "roles": (
+        '  tile.roles {\n    tile.role "load" {\n    }\n  }\n',
+        "warp roles: the proof follows one control flow",
+    ),
     "end": (
         "  %r = scf.while (%x = %K) : (index) -> (index) {\n    %go = arith.cmpi ne, %x, %c0 : index\n"
         "    scf.condition(%go) %x : index\n  } do {\n  ^bb0(%x: index):\n    %h = arith.divui %x, %c64 : index\n"

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend.protocol import Verdict, check
+from tilec.context import make_context
+from tilec.diagnostics import collect
+from tilec.driver import run_pass
 from tilec.source import parse_text
+from tilec.spec import parse_pipeline
 
 _HEAD = """
 tile.kernel @gemm(%A: !tile.view<MxKxf16>, %B: !tile.view<NxKxf16>, %D: !tile.view<MxNxf16>) {
@@ -211,7 +216,7 @@ def test_what_cannot_be_proved_is_simulated() -> None:
     )
     verdict = _counted(1, square)
     assert verdict.status == "checked"
-    assert verdict.summary == "3 iterations a loop and 3 tiles per CTA, by simulating 12 launches"
+    assert verdict.summary == "3 iterations a loop and 3 tiles, by simulating 16 launches"
     assert verdict.diagnostic is not None
     assert verdict.diagnostic.message == "not proved: the phase of a wait is not known"
 
@@ -243,3 +248,48 @@ def test_fixed_extents_that_are_large() -> None:
     verdict = check(parse_text(huge))
     assert verdict.status == "checked"
     assert verdict.summary == "nothing: its extents are too large for the simulator"
+
+
+_STORES = """
+tile.kernel @f(%A: !tile.view<MxKxf16>, %D: !tile.view<MxKxf16>) {
+  tile.grid (%m, %n) over %D step (64, STEP) {
+    %a = tile.alloc : !tile.smem<64x32xf16>
+    tile.for %k over %D dim 1 step 32 {
+      tile.copy %A[%m, %k] to %a
+      tile.copy %a to %D[%m, %k]
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("pipeline", ["tma(0)", "tma(0),persistent", "tma(0),pipeline(2),persistent"])
+def test_stores_that_do_not_depend_on_the_tile(pipeline: str) -> None:
+    """Two tiles of one row store the same elements."""
+    narrow, wide = (check(_compiled(_STORES.replace("STEP", step), pipeline)) for step in ("64", "65536"))
+    assert narrow.status == "refuted"
+    assert narrow.diagnostic is not None
+    assert narrow.diagnostic.notes[-1].message.startswith("this happens with M = 64, K = 128: 2 tiles")
+    assert wide.status == "checked"
+    assert wide.diagnostic is not None
+    assert wide.diagnostic.message == (
+        "not proved: this store does not depend on where the tile lies along dimension 1: where there are several tiles, "
+        "other CTAs store there too"
+    )
+    fixed = _STORES.replace("STEP", "65536").replace("MxKxf16>, %D: !tile.view<MxK", "Mx96xf16>, %D: !tile.view<Mx96")
+    assert check(_compiled(fixed, pipeline)).status == "proved"
+
+
+def test_tiles_larger_than_their_step() -> None:
+    large = _STORES.replace("STEP", "64").replace("smem<64x32", "smem<128x32").replace("%k]", "%n]")
+    verdict = check(_compiled(large, "tma(0)"))
+    assert verdict.status == "refuted"
+    assert verdict.summary.startswith("CTA 0 stores and CTA 1 stores")
+
+
+def _compiled(text: str, pipeline: str) -> ModuleOp:
+    module = parse_text(text)
+    with collect():
+        for one in parse_pipeline(pipeline):
+            run_pass(one, module, make_context())
+    return module

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilec.backend.protocol.events import Events, Memory, Slot
 from tilec.backend.protocol.machine import Broken, Machine, OutOfScope
+from tilec.backend.protocol.regions import Tiles
 from tilec.backend.protocol.state import ISSUER, OTHERS, State
 from tilec.dialects.tile import AllocOp, MbarrierInitOp, SliceOp
 
@@ -28,8 +29,8 @@ class Context:
     """Views that the kernel both reads and writes."""
     scheduled: int | None = None
     """The view that a scheduler hands out tiles of, if the kernel stores to it."""
-    steps: tuple[int, ...] = ()
-    """Its tile, in elements."""
+    tiles: Tiles = field(default_factory=Tiles)
+    """Those of the grid or the scheduler."""
     turns: int | None = None
     """The bound that says how many tiles a CTA visits."""
     most_outstanding: int = 0

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from xdsl.ir import BlockArgument, Operation
 
-from tilec.backend.protocol.machine import Broken
-from tilec.backend.protocol.regions import conflicting
+from tilec.backend.protocol.machine import Broken, OutOfScope
+from tilec.backend.protocol.regions import conflicting, tile_of
 from tilec.backend.protocol.rules.context import Context, Run
 from tilec.backend.protocol.state import Region, State
 from tilec.backend.protocol.values import Coordinate, Linear, Value
@@ -27,14 +27,29 @@ def region_noter(k: Context, op: CopyAsyncOp, kind: str) -> Callable[[State, int
     def note(s: State, event: int) -> None:
         start = tuple(s.environment[i] for i in at)
         region = Region(kind, number, start, shape, event)
+        if k.tiles.several and tile_of(region, k.tiles) is None:
+            raise OutOfScope(op, _outside(k, region, kind))
         for other in s.regions:
-            if conflicting(k.machine, s, region, other, k.steps):
+            if conflicting(k.machine, s, region, other, k.tiles):
                 raise Broken(op, "this may touch the same part of the view as an earlier copy that may not be done")
         s.regions |= {region}
         if kind != "load" and number == k.scheduled:
             _count_tile(k, s, op, start)
 
     return note
+
+
+def _outside(k: Context, region: Region, kind: str) -> str:
+    """Why other CTAs may touch what a copy touches."""
+    told = {place.dimension for place in region.start if isinstance(place, Coordinate)}
+    blind = sorted(k.tiles.several - told)
+    what = "this load of a view that is also written" if kind == "load" else "this store"
+    if blind:
+        return (
+            f"{what} does not depend on where the tile lies along dimension {blind[0]}: where there are several tiles, "
+            "other CTAs store there too"
+        )
+    return f"{what} may reach into the tile of another CTA"
 
 
 def _count_tile(k: Context, s: State, op: Operation, start: tuple[Value, ...]) -> None:
