@@ -58,6 +58,8 @@ class Signal(NamedTuple):
     """That complete a round."""
     initialised: int
     waits: tuple[int, int]
+    over: int
+    """The completion of its last round; the bit above is that of the round before."""
     pending: int
     complete: int
     by_commit: bool
@@ -77,6 +79,8 @@ class Events:
     tensor_core: int = 0
     """All events of MMAs."""
     waits: int = 0
+    rounds: int = 0
+    """Completions."""
     accumulator_reads: tuple[int, int] = (0, 0)
     thread_accesses: tuple[int, int] = (0, 0)
     engine_reads: int = 0
@@ -136,9 +140,11 @@ class Events:
         initialised = self._event(f"the initialisation of {names[0].partition('[')[0]}")
         for name in names:
             waits = self._event(f"a wait on {name}"), self._event(f"a wait on {name}")
+            over, _ = self._event(f"a round of {name}"), self._event(f"the round before of {name}")
             at = 2 + 2 * len(self.signals)
-            self.signals.append(Signal(name, count, initialised, waits, at, at + 1, by_commit))
+            self.signals.append(Signal(name, count, initialised, waits, over, at, at + 1, by_commit))
             self.waits |= waits[0] | waits[1]
+            self.rounds |= over | over << 1
 
     def _add_thread_accesses(self, *pairs: tuple[int, int]) -> None:
         issuer, others = self.thread_accesses

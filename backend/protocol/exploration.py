@@ -20,7 +20,7 @@ from tilec.backend.protocol.state import ISSUER, OTHERS, State, aged
 from tilec.backend.protocol.values import INFINITY, Coordinate, Interval, Linear, Past, Value
 from tilec.dialects.tile import KernelOp
 
-_MOST_STATES = 20_000
+_MOST_STATES = 8_000
 _MOST_RESTARTS = 400
 
 
@@ -180,7 +180,7 @@ class _Explorer:
         events = self.program.context.events
         width = events.width
         both = s.known[ISSUER] & s.known[OTHERS]
-        over = s.present & both & events.engine_reads
+        over = s.present & both & (events.engine_reads | events.rounds)
         over |= s.present & both & both >> width & events.thread_reads
         published = both if at in self.program.fenced else s.snapshots[ISSUER] & s.snapshots[OTHERS] & both
         over |= (

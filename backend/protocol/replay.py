@@ -60,9 +60,9 @@ def _is_small(kernel: KernelOp, size: Size) -> bool:
 
 
 def first_fault(module: ModuleOp, kernel: KernelOp, sizes: Iterable[Size]) -> Diagnostic | None:
-    """What the simulator says of the smallest launch that goes wrong."""
+    """What the simulator says of the smallest launch that goes wrong; of one whose loops run, if there is one."""
     persistent = any(isinstance(op, ScheduleOp) for op in kernel.walk())
-    for size in sorted(sizes, key=lambda size: (size.trips + 1) * size.tiles):
+    for size in sorted(sizes, key=lambda size: (not size.trips, (size.trips + 1) * size.tiles)):
         try:
             simulator.run(module, integer_inputs(kernel, size.extents), kernel=kernel.sym_name.data, ctas=1)
         except simulator.Fault as fault:

@@ -151,3 +151,10 @@ class State:
             keep = ~everywhere
             self.known = [known & keep for known in self.known]
             self.snapshots = [known & keep for known in self.snapshots]
+
+    def age(self, event: int) -> None:
+        """A new round of a barrier is over: what was known of its last round is known of the one before it."""
+        older = event << 1
+        keep = ~(event | older)
+        self.present = self.present & keep | (self.present & event) << 1
+        self.known = [known & keep | (known & event) << 1 for known in self.known]

@@ -97,6 +97,19 @@ def arrival_too_many(op: Operation, slot: Slot) -> Fault:
     )
 
 
+def round_not_over(op: Operation, slot: Slot) -> Fault:
+    """An arrival that is meant for the next round, while nobody knows that this one is complete."""
+    return Fault(
+        "rounds",
+        op,
+        f"this arrival may come before round {slot.rounds} of {slot.name} is complete: its {slot.brings} may still be on "
+        "their way, and nobody has waited for them",
+        f"wait for round {slot.rounds}, parity {slot.rounds & 1}, before the next one begins",
+        [(entry[1], entry[2]) for entry in list(slot.history)[-_SHOWN:]],
+        (slot.history,),
+    )
+
+
 def missed_round(cta: AsyncCta, op: Operation, slot: Slot, agent: int) -> Fault:
     """Round `slot.rounds` completes, but the one before it has not surely been seen."""
     last = slot.rounds - 1

@@ -64,6 +64,9 @@ def _arrive(cta: AsyncCta, op: Operation, slot: Slot, announced: int = 0) -> Non
     if slot.arrivals == slot.count:
         if not slot.complete:
             raise stuck.arrival_too_many(op, slot)
+        # All is on its way, which is not to say that it is there. (What follows an announcement is convicted by its loads.)
+        if slot.brings and isinstance(op, ArriveOp):
+            raise stuck.round_not_over(op, slot)
         _fire(cta, op, slot)
         if not slot.brought:
             _knows_its_arrivals(cta, slot)

@@ -255,13 +255,7 @@ ROUNDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason="the proof takes a round that can complete for complete"))
-        for name in ROUNDS
-    ],
-)
+@pytest.mark.parametrize("name", ROUNDS)
 def test_rounds_that_are_not_complete_yet(name: str) -> None:
     count, body = ROUNDS[name]
     module = parse_text(_ONE_BARRIER.format(count=count, body=body))

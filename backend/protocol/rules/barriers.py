@@ -48,7 +48,9 @@ def complete(k: Context, s: State, op: Operation, number: int) -> None:
         raise Broken(op, f"two rounds of {signal.name} may complete without a wait between them")
     s.forget(signal.waits[ISSUER] | signal.waits[OTHERS], k.events.everywhere(signal.waits[0] | signal.waits[1]))
     keep = ~k.events.everywhere(signal.waits[ISSUER] | signal.waits[OTHERS])
-    s.known[signal.complete] = (clock | barrier.riding) & keep
+    s.age(signal.over)
+    s.present |= signal.over
+    s.known[signal.complete] = (s.known[signal.pending] | barrier.riding | signal.over) & keep
     s.known[signal.pending] = 0
     s.barriers[number] = Barrier(parity=barrier.parity ^ 1, unobserved=barrier.carries)
 
@@ -57,7 +59,9 @@ def arrive(k: Context, s: State, op: Operation, number: int, released: int, byte
     initialised(k, s, op, number, ISSUER)
     barrier, signal = s.barriers[number], k.events.signals[number]
     if barrier.arrivals == signal.arrivals:
-        if not is_complete(k, number, barrier):
+        # Only a round that needs nothing more is certainly over: arrivals are in when they are made, commits come in order.
+        over = not barrier.issued and (carries or not barrier.carries)
+        if not over or not is_complete(k, number, barrier):
             raise Broken(op, f"an arrival too many on {signal.name}")
         complete(k, s, op, number)
         barrier = s.barriers[number]
@@ -111,6 +115,11 @@ def wait(k: Context, op: TryWaitOp, single: bool) -> Run:
         if barrier.parity == parity & 1:
             _complete_now(k, s, op, signal, number)
             barrier = s.barriers[number]
+        before = s.present & signal.over << 1
+        if any(before & ~s.known[agent] for agent in agents):
+            raise Broken(
+                op, f"this wait on {signal.name} may come so early that an older round of the same parity lets it pass"
+            )
         if signal.by_commit and op.outstanding > s.later_commits[number]:
             raise Broken(op, "this wait leaves more commits outstanding than came after the one that it is for")
         for agent in agents:

@@ -6,7 +6,7 @@ from xdsl.ir import Operation
 
 from tilec.backend.protocol.events import Slot
 from tilec.backend.protocol.machine import Broken, OutOfScope
-from tilec.backend.protocol.rules.barriers import complete, initialised, is_complete
+from tilec.backend.protocol.rules.barriers import initialised, is_complete
 from tilec.backend.protocol.rules.context import Context, Run, broken, find_signal, find_slot
 from tilec.backend.protocol.rules.order import before_threads, before_tma, check_written, happens, threads_did, write
 from tilec.backend.protocol.rules.tensor_core import LOADING, READY, accumulator_load
@@ -41,9 +41,9 @@ def load(k: Context, op: CopyAsyncOp, single: bool) -> Run:
         before_tma(k, s, op, slot, write=True)
         write(k, s, slot, slot.load)
         barrier = s.barriers[number]
-        if is_complete(k, number, barrier):
-            complete(k, s, op, number)
-            barrier = s.barriers[number]
+        if barrier.arrivals == k.events.signals[number].arrivals and is_complete(k, number, barrier):
+            name = k.events.signals[number].name
+            raise Broken(op, f"these bytes may count in the round of {name} before, which nobody has waited for")
         s.barriers[number] = Barrier(
             barrier.parity,
             barrier.arrivals,

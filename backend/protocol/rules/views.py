@@ -87,6 +87,8 @@ def schedule(k: Context, op: ScheduleOp, single: bool) -> Run:
 
     def run(s: State) -> None:
         turn = s.environment[turn_at]
+        if not isinstance(k.machine.resolved(s, turn), int | Linear):
+            raise OutOfScope(op, "the turn of a scheduler is not a counter")
         s.environment[valid_at] = int(k.machine.below(s, turn, limit))
         place = turn if isinstance(turn, int | Linear) else None
         for dimension, at in enumerate(offsets):
