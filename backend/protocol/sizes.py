@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -33,19 +34,13 @@ _WIDEST_TILE = 4096
 
 @dataclass(frozen=True)
 class Size:
-    """One launch on one CTA."""
+    """One launch."""
 
     extents: dict[str, int]
     trips: int
     """Iterations of each loop over an extent."""
-    turns: int
-    """Tiles along the first dimension."""
-    columns: int = 1
-    """Tiles along the second."""
-
-    @property
-    def tiles(self) -> int:
-        return self.turns * self.columns
+    tiles: int
+    """All tiles of the grid or the schedule."""
 
     def __str__(self) -> str:
         return ", ".join(f"{name} = {extent}" for name, extent in self.extents.items()) or "its only size"
@@ -64,9 +59,7 @@ def small_sizes(kernel: KernelOp, *, trips: int = 0, turns: int = 0) -> list[Siz
     if all(step <= _WIDEST_TILE for _, step in _ruled(kernel).values()):
         tiles.append((1, 2))
     sizes = [sized(kernel, count, *counts) for count, counts in product(range(most_trips + 1), tiles)]
-    return list(
-        _distinct(iter(sorted(sizes, key=lambda size: ((size.trips + 1) * size.tiles, size.trips, size.columns))))
-    )
+    return list(_distinct(iter(sorted(sizes, key=lambda size: ((size.trips + 1) * size.tiles, size.trips)))))
 
 
 def _distinct(sizes: Iterator[Size]) -> Iterator[Size]:
@@ -93,7 +86,8 @@ def sized(kernel: KernelOp, trips: int, turns: int, columns: int = 1) -> Size:
             extents[name] = steps[name] * trips
         else:
             extents[name] = tiles.get(name, _DEFAULT_EXTENT)
-    return Size(extents, trips, turns, columns)
+    count = prod(-(-extents[name] // step) for name, (_, step) in ruled.items())
+    return Size(extents, trips, count)
 
 
 def satisfies_assumptions(kernel: KernelOp, extents: dict[str, int]) -> bool:
