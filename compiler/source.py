@@ -10,13 +10,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
-from xdsl.ir import Block, BlockArgument, Data, Dialect, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import AttributeInvT, Block, BlockArgument, Data, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.parser import Parser
+from xdsl.parser.core import UnresolvedOperand
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Position, Span
@@ -29,7 +31,18 @@ from tilec.verify import verify
 
 def parse_file(path: str | Path, context: Context | None = None) -> ModuleOp:
     """Read, parse and verify a file; all that can be wrong with it is a `TilecError`."""
-    return parse_text(read_source(path), str(path), context)
+    text = read_source(path)
+    refuse_python(str(path))
+    return parse_text(text, str(path), context)
+
+
+def refuse_python(name: str) -> None:
+    """Say so at once where a file of Python is given as one of tile code."""
+    if name.endswith(".py"):
+        raise TilecError(
+            f"{name} is Python, and what is read here is tile code",
+            hint="call its tilec.jit function from Python; its method `ir` returns the tile code",
+        )
 
 
 def read_source(path: str | Path) -> str:
@@ -133,15 +146,39 @@ class TileParser(Parser):
         self._operation_positions: list[Position] = []
         self._placeholders: dict[SSAValue, SSAValue] = {}
         """What was defined for the values that stood for a name until then."""
+        self._first_uses: dict[str, Position] = {}
+        """Of names that were not defined when they were used."""
+        self._defined: set[str] = set()
         self._parser_state = ParserState(_Lexer(Input(text, name)))
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         if self._current_token.kind is MLIRTokenKind.EOF:
             self.raise_error("there is no operation in this text")
-        module = super().parse_module(allow_implicit_module)
+        try:
+            module = super().parse_module(allow_implicit_module)
+        except ParseError as error:
+            if self.forward_ssa_references and error.msg.startswith("values used but not defined"):
+                raise self._undefined() from error
+            raise
         if isinstance(module.location, UnknownLoc):
             module.location = self._attribute_at(0)
         return module
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:
+        if operand.operand_name not in self.ssa_values:
+            self._first_uses.setdefault(operand.operand_name, operand.span.start)
+        return super().resolve_operand(operand, type)
+
+    def _undefined(self) -> TilecError:
+        """The first value that nothing defines, at its first use."""
+        first, *others = sorted((self._first_uses.get(name, self.pos), name) for name in self.forward_ssa_references)
+        meant = get_close_matches(first[1], self._defined, n=1)
+        return TilecError(
+            f"%{first[1]} is not defined",
+            self._locate(first[0]),
+            f"did you mean %{meant[0]}?" if meant else None,
+            tuple(Diagnostic("note", f"nor is %{name}", self._locate(place)) for place, name in others),
+        )
 
     def parse_operation(self) -> Operation:
         operation = super().parse_operation()
@@ -179,6 +216,8 @@ class TileParser(Parser):
         return super()._parse_block()
 
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+        self._defined.add(name)
+        self._first_uses.pop(name, None)
         placeholders = self.forward_ssa_references.get(name, {})
         super()._register_ssa_definition(name, values, span)
         self._placeholders.update((placeholder, values[i]) for i, placeholder in placeholders.items())

@@ -77,13 +77,12 @@ class VerifyEach(Observer):
         kernel = find_kernel(module)
         if not is_synchronous(kernel):
             try:
-                _check_memory(kernel)
+                check_memory(kernel)
             except TilecError as error:
                 raise BrokenPass(f"{what_broke} the memory budget", error.diagnostic) from error
             verdict = check(module)
             if verdict.status == "refuted":
-                found = verdict.diagnostic or Diagnostic("error", verdict.summary, location_of(kernel))
-                raise BrokenPass(f"{what_broke} the protocol", found)
+                raise BrokenPass(f"{what_broke} the protocol", verdict.refusal(kernel))
         shape = ", ".join(f"{name}={extent}" for name, extent in self._extents.items())
         try:
             simulate(self._program, module, self._extents, ctas=_CTAS if scheduler(kernel) is not None else None)
@@ -93,8 +92,8 @@ class VerifyEach(Observer):
             raise BrokenPass(f"{what_broke} the values, with {shape}", error.diagnostic) from error
 
 
-def _check_memory(kernel: KernelOp) -> None:
-    """Shared memory; `plan` itself refuses accumulators that tensor memory does not hold."""
+def check_memory(kernel: KernelOp) -> None:
+    """Refuse what does not fit its target. `plan` itself refuses accumulators that tensor memory does not hold."""
     target, needed = target_of(kernel), plan(kernel).total
     if needed > target.smem_per_cta:
         raise TilecError(

@@ -39,11 +39,12 @@ class CheckProtocol(ModulePass):
 
 def _judge(kernel: KernelOp, verdict: Verdict) -> None:
     """Refuse what is refuted, warn of what is only checked."""
-    found = verdict.diagnostic or Diagnostic("error", verdict.summary, location_of(kernel))
     match verdict.status:
         case "proved":
             pass
         case "checked":
+            found = verdict.diagnostic or Diagnostic("warning", verdict.summary, location_of(kernel))
             report(replace(found, severity="warning"))
         case "refuted":
+            found = verdict.refusal(kernel)
             raise PassError(found.message, found.location, found.hint, found.notes)

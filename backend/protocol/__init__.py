@@ -6,7 +6,7 @@ free. What it refutes is replayed on the simulator with numbers; only what fails
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
@@ -29,13 +29,20 @@ class Verdict:
 
     status: Status
     summary: str
-    """One line: ``for every K and every number of tiles per CTA``."""
+    """One line: ``for every K and every number of tiles per CTA``; of a refuted kernel the launch that goes wrong."""
     diagnostic: Diagnostic | None = None
     """What is wrong (refuted), or why there is no proof (checked)."""
     assumptions: tuple[str, ...] = ()
     """What the kernel assumes of its extents, as written."""
     states: int = 0
     """Abstract states that the proof visited."""
+
+    def refusal(self, kernel: KernelOp) -> Diagnostic:
+        """What is wrong with `kernel`, for a place that does not show the summary: a note has it."""
+        if self.diagnostic is None:
+            return Diagnostic("error", self.summary, location_of(kernel))
+        note = Diagnostic("note", f"this happens {self.summary}", location_of(kernel))
+        return replace(self.diagnostic, notes=(*self.diagnostic.notes, note))
 
 
 def check(module: ModuleOp, *, kernel: str | None = None) -> Verdict:
@@ -69,7 +76,8 @@ def _replayed(
     sizes = sizes_for(kernel, found)
     refuted = first_fault(module, kernel, sizes)
     if refuted is not None:
-        return Verdict("refuted", refuted.message, refuted, assumptions)
+        launch, fault = refuted
+        return Verdict("refuted", f"with {launch}", fault, assumptions)
     return Verdict("checked", _bound(sizes), _why(found), assumptions)
 
 
@@ -102,15 +110,21 @@ def _why(found: Counterexample | Unproved) -> Diagnostic:
             "warning",
             f"not proved: {found.reason}",
             location_of(found.op),
-            hint=None
-            if isinstance(found.op, RolesOp)
-            else "write the loop over an extent, and stages and phases as values that wrap at the ring's depth",
+            hint=_hint(found),
         )
     return Diagnostic(
         "warning",
         f"not proved: an abstract run goes wrong here, which no launch that was simulated did: {found.message}",
         location_of(found.op),
     )
+
+
+def _hint(found: Unproved) -> str | None:
+    if isinstance(found.op, RolesOp):
+        return None
+    if found.reason.startswith("more than "):  # states
+        return "a shallower ring, or fewer loops over different extents"
+    return "write the loop over an extent, and stages and phases as values that wrap at the ring's depth"
 
 
 def _assumption(op: AssumeOp) -> str:

@@ -21,6 +21,7 @@ from tilec.backend.protocol.values import INFINITY, Coordinate, Interval, Linear
 from tilec.dialects.tile import KernelOp
 
 _MOST_STATES = 8_000
+_MOST_PATHS = 30_000
 _MOST_RESTARTS = 400
 
 
@@ -74,7 +75,7 @@ class _Explorer:
         self.machine = program.context.machine
         self.machine.forgot_bounds = False
         self.seen: dict[int, set[object]] = {head: set() for head in program.heads}
-        self.visited = 0
+        self.visited = self.paths = 0
 
     def run(self) -> Proof | Counterexample | Unproved:
         code = [one.run for one in self.program.code]
@@ -84,8 +85,11 @@ class _Explorer:
         waiting.append(self.program.start())
         while waiting:
             s = waiting.pop()
+            self.paths += 1
             at = s.pc
             try:
+                if self.paths > _MOST_PATHS:
+                    raise TooMany
                 while at < end:
                     if at in heads and not self._is_new(s, at):
                         break
@@ -138,6 +142,7 @@ class _Explorer:
             s.groups,
             s.regions,
             s.stored,
+            s.covered,
         )
         seen = self.seen[at]
         if key in seen:

@@ -88,9 +88,21 @@ class Facts:
                 case _:
                     pass
         rules.mutable = reads & writes
+        self._check_views(writes)
         self._bounds()
         self._schedules(writes)
         self._counters()
+
+    def _check_views(self, writes: set[int]) -> None:
+        """Copies of one view by threads and by TMA need fences of another kind than those that a kernel has."""
+        by: dict[int, set[str]] = {}
+        for op in self.kernel.walk():
+            if isinstance(op, CopyAsyncOp) and op.dispatch != "tmem":
+                view = op.source if op.is_load else op.dest
+                assert isinstance(view, BlockArgument)
+                by.setdefault(view.index, set()).add(op.dispatch)
+                if view.index in writes and len(by[view.index]) > 1:
+                    raise OutOfScope(op, "a view that is written, and that both threads and TMA copy")
 
     def _check_setup(self, op: Operation) -> None:
         if not isinstance(op.parent_op(), KernelOp | GridOp):
@@ -144,7 +156,10 @@ class Facts:
             assert isinstance(op.view, BlockArgument) and isinstance(op.view.type, ViewType)
             sizes = enumerate(zip(op.view.type.dims, op.step, strict=True))
             several = frozenset(d for d, (size, step) in sizes if not isinstance(size, int) or size > step)
-            tiles = Tiles(op.step, several)
+            sizes = zip(op.view.type.dims, op.step, strict=True)
+            shape = tuple(min(size, step) if isinstance(size, int) else step for size, step in sizes)
+            group = op.group if isinstance(op, ScheduleOp) else 0
+            tiles = Tiles(op.view.index, op.step, shape, several, group)
             if context.tiles not in (Tiles(), tiles):
                 raise OutOfScope(op, "two tile schedulers in one kernel")
             context.tiles = tiles

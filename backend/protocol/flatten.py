@@ -34,6 +34,9 @@ from tilec.dialects.tile import (
     SliceOp,
 )
 
+_BELOW = (2, 3, 6, 7)
+"""Predicates of `arith.cmpi`: slt, sle, ult, ule."""
+
 
 def flatten(kernel: KernelOp, *, any_extent: bool) -> Program:
     """Make the program of an asynchronous kernel; with `any_extent` static extents stand for all that there are."""
@@ -119,7 +122,7 @@ class _Flattener:
             case arith.SelectOp():
                 return self._select(op)
             case arith.IndexCastOp() | arith.ExtUIOp() | arith.ExtSIOp() | arith.TruncIOp():
-                return self._move([(self.ids[op.operands[0]], self.ids[op.results[0]])])
+                return self._cast(op)
             case DimOp():
                 bound = self.facts.extents[self.facts.extent_key(op.view, op.dimension)]
                 return _setting(self.ids[op.res], Linear(~bound, 0, 1))
@@ -138,6 +141,8 @@ class _Flattener:
         if not isinstance(op.value, IntegerAttr):
             raise OutOfScope(op, "a constant that is not an integer")
         number = op.value.value.data
+        if not -(1 << 31) <= number < 1 << 31:
+            raise OutOfScope(op, "a constant of more than 32 bits")
         return _setting(self.ids[op.result], number & 1 if scalars.bits_of(op.result) == 1 else number)
 
     def _compare(self, op: arith.CmpiOp) -> Run:
@@ -158,11 +163,19 @@ class _Flattener:
 
     def _binary(self, op: Operation) -> Run:
         a, b, at = self.ids[op.operands[0]], self.ids[op.operands[1]], self.ids[op.results[0]]
-        machine, function = self.machine, scalars.BINARY[type(op)]
+        machine, compute = self.machine, scalars.binary
 
         def run(s: State) -> None:
             environment = s.environment
-            environment[at] = function(machine, s, environment[a], environment[b])
+            environment[at] = compute(op, machine, s, environment[a], environment[b])
+
+        return run
+
+    def _cast(self, op: Operation) -> Run:
+        source, at = self.ids[op.operands[0]], self.ids[op.results[0]]
+
+        def run(s: State) -> None:
+            s.environment[at] = scalars.cast(op, s.environment[source])
 
         return run
 
@@ -359,21 +372,38 @@ class _Flattener:
         self.active = outside
 
     def _check_progress(self, op: scf.WhileOp) -> None:
-        """A loop whose condition depends on nothing that counts is not known to end; one that stays at its turn never does."""
+        """A loop that is not known to end is not followed; one that stays at its turn never ends."""
         condition = op.before_region.block.last_op
         assert isinstance(condition, scf.ConditionOp)
-        pending, seen = [condition.condition], set[SSAValue]()
+        pending = [condition.condition]
         while pending:
-            value = pending.pop()
-            if value in self.counters:
-                return
-            if value not in seen and isinstance(value.owner, Operation):
-                seen.add(value)
-                pending += value.owner.operands
-        schedules = [one for one in op.before_region.block.ops if isinstance(one, ScheduleOp) and one.valid in seen]
-        if not schedules:
-            raise OutOfScope(op, "a loop of which it is not known that it ends")
-        self._add(op, broken(schedules[0], "the turn does not advance: this loop visits the same tile for ever"))
+            test = pending.pop().owner
+            match test:
+                case arith.AndIOp():  # over as soon as one of them fails
+                    pending += test.operands
+                case ScheduleOp() if self._counts(op, test.turn):
+                    return
+                case ScheduleOp() if test.turn.owner is op.before_region.block:
+                    self._add(op, broken(test, "the turn does not advance: this loop visits the same tile for ever"))
+                    return
+                case arith.CmpiOp() if test.predicate.value.data in _BELOW:
+                    if self._counts(op, test.lhs) and not self._is_inside(op, test.rhs):
+                        return
+                case _:
+                    pass
+        raise OutOfScope(op, "a loop of which it is not known that it ends")
+
+    def _counts(self, op: scf.WhileOp, value: SSAValue) -> bool:
+        """Whether a value grows with each iteration: the loop's own counter, or a constant more."""
+        while isinstance(value.owner, arith.AddiOp) and (constant_of(value.owner.rhs) or -1) >= 0:
+            value = value.owner.lhs
+        return value in self.counters and value.owner is op.before_region.block and scalars.bits_of(value) >= 32
+
+    def _is_inside(self, op: scf.WhileOp, value: SSAValue) -> bool:
+        above = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+        while above is not None and above is not op:
+            above = above.parent_op()
+        return above is op
 
     def _grid(self, op: GridOp) -> None:
         places = [self.ids[argument] for argument in op.body.block.args]

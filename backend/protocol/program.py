@@ -51,6 +51,7 @@ class Program:
         s.accumulators = [Accumulator()] * len(self.context.events.memories)
         s.pending_loads, s.open, s.groups, s.regions, s.stored = (), (), (), frozenset(), -1
         s.later_commits = [self.context.most_outstanding] * len(self.context.events.signals)
+        s.covered = frozenset()
         s.path = {}
         return s
 

@@ -13,10 +13,16 @@ from tilec.backend.protocol.values import Coordinate, Linear, Past, Value
 class Tiles:
     """What a grid or a scheduler divides its view into."""
 
+    view: int = -1
+    """Its argument."""
     steps: tuple[int, ...] = ()
-    """A tile, in elements."""
+    """From one tile to the next, in elements."""
+    shape: tuple[int, ...] = ()
+    """A tile, as far as the view has elements for it."""
     several: frozenset[int] = frozenset()
     """The dimensions along which there may be more than one."""
+    group: int = 0
+    """Rows that a scheduler visits together."""
 
 
 def conflicting(machine: Machine, s: State, new: Region, old: Region, tiles: Tiles) -> bool:
@@ -33,13 +39,26 @@ def conflicting(machine: Machine, s: State, new: Region, old: Region, tiles: Til
 
 
 def _apart(machine: Machine, s: State, a: Region, b: Region, tiles: Tiles) -> bool:
-    turns = tile_of(a, tiles), tile_of(b, tiles)
-    if None not in turns and turns[0] != turns[1]:
+    one, other = tile_of(a, tiles), tile_of(b, tiles)
+    if one is not None and other is not None and _is_other_turn(one[0], other[0]):
         return True
     return any(
         _dimension_apart(machine, s, *place, *extents)
         for place, extents in zip(zip(a.start, b.start, strict=True), zip(a.shape, b.shape, strict=True), strict=True)
     )
+
+
+def _is_other_turn(a: object, b: object) -> bool:
+    """Whether two turns are certainly not the same."""
+    match a, b:
+        case int(), int():
+            return a != b
+        case Linear(), Linear():
+            return (a.base, a.scale) == (b.base, b.scale) and a.offset != b.offset
+        case (Past(counter), Linear(base, offset, _)) | (Linear(base, offset, _), Past(counter)):
+            return counter == base and offset >= 0
+        case _:
+            return False
 
 
 def tile_of(region: Region, tiles: Tiles) -> tuple[object] | None:

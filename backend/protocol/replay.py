@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
@@ -16,7 +15,7 @@ from tilec.backend.protocol.exploration import Counterexample, Unproved
 from tilec.backend.protocol.extents import dims_of
 from tilec.backend.protocol.inputs import integer_inputs
 from tilec.backend.protocol.sizes import Size, loop_steps, satisfies_assumptions, sized, small_sizes
-from tilec.diagnostics import Diagnostic, location_of
+from tilec.diagnostics import Diagnostic
 from tilec.dialects.tile import DimOp, GridOp, KernelOp, ScheduleOp, ViewType
 
 _MOST_ELEMENTS = 1 << 26
@@ -59,17 +58,15 @@ def _is_small(kernel: KernelOp, size: Size) -> bool:
     return sum(prod(shape) for shape in shapes) <= _MOST_ELEMENTS
 
 
-def first_fault(module: ModuleOp, kernel: KernelOp, sizes: Iterable[Size]) -> Diagnostic | None:
-    """What the simulator says of the smallest launch that goes wrong; of one whose loops run, if there is one."""
+def first_fault(module: ModuleOp, kernel: KernelOp, sizes: Iterable[Size]) -> tuple[str, Diagnostic] | None:
+    """The smallest launch that goes wrong, one whose loops run if there is one, and what the simulator says of it."""
     persistent = any(isinstance(op, ScheduleOp) for op in kernel.walk())
     for size in sorted(sizes, key=lambda size: (not size.trips, (size.trips + 1) * size.tiles)):
         try:
             simulator.run(module, integer_inputs(kernel, size.extents), kernel=kernel.sym_name.data, ctas=1)
         except simulator.Fault as fault:
-            found = fault.diagnostic
             tiles = "one tile" if size.tiles == 1 else f"{size.tiles} tiles{' on one CTA' if persistent else ''}"
-            note = Diagnostic("note", f"this happens with {size}: {tiles}", location_of(kernel))
-            return replace(found, notes=(*found.notes, note))
+            return f"{size}: {tiles}", fault.diagnostic
     return None
 
 

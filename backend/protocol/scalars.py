@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
-from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from tilec.backend.protocol.machine import Machine
+from tilec.backend.protocol.machine import Machine, OutOfScope
 from tilec.backend.protocol.state import State
 from tilec.backend.protocol.values import INFINITY, UNKNOWN, Bound, Coordinate, Interval, Linear, Residue, Value
 
@@ -19,7 +19,31 @@ _INDEX_BITS = 64
 
 def bits_of(value: SSAValue) -> int:
     """Width of an integer or index."""
-    return _INDEX_BITS if isinstance(value.type, IndexType) else cast(IntegerType, value.type).bitwidth
+    return _INDEX_BITS if isinstance(value.type, IndexType) else typing.cast(IntegerType, value.type).bitwidth
+
+
+_RANGE = 1 << 31
+"""Numbers are 32 bits wide on the chip, an index too; what leaves them is not followed."""
+
+
+def _fits(value: Value) -> Value:
+    return UNKNOWN if isinstance(value, int) and not -_RANGE <= value < _RANGE else value
+
+
+def _is_natural(m: Machine, s: State, value: Value) -> bool:
+    """Whether unsigned operations take the number for what it is."""
+    return isinstance(value, Residue) or m.interval(s, value).low >= 0
+
+
+def binary(op: Operation, m: Machine, s: State, a: Value, b: Value) -> Value:
+    """The result of an operation of `BINARY`."""
+    if bits_of(op.operands[0]) == 1 and type(op) not in _BITWISE:
+        return UNKNOWN
+    if type(op) in _UNSIGNED and not (_is_natural(m, s, a) and _is_natural(m, s, b)):
+        return UNKNOWN
+    if type(op) in _DIVISIONS and b == 0:
+        raise OutOfScope(op, "a division by zero")
+    return _fits(BINARY[type(op)](m, s, a, b))
 
 
 def _add(m: Machine, s: State, a: Value, b: Value) -> Value:
@@ -30,9 +54,9 @@ def _add(m: Machine, s: State, a: Value, b: Value) -> Value:
             return a._replace(offset=a.offset + b)
         case int(), (Linear() | Coordinate()):
             return b._replace(offset=b.offset + a)
-        case Residue(), int():
+        case Residue(), int() if b >= 0:
             return Residue(a.modulus, (a.residue + b) % a.modulus)
-        case int(), Residue():
+        case int(), Residue() if a >= 0:
             return Residue(b.modulus, (b.residue + a) % b.modulus)
         case _:
             a, b = m.resolved(s, a), m.resolved(s, b)
@@ -111,11 +135,11 @@ def _and(m: Machine, s: State, a: Value, b: Value) -> Value:
 
 
 def _shift_left(m: Machine, s: State, a: Value, b: Value) -> Value:
-    return _mul(m, s, a, 1 << b) if isinstance(b, int) and 0 <= b < _INDEX_BITS else UNKNOWN
+    return _mul(m, s, a, 1 << b) if isinstance(b, int) and 0 <= b < 31 else UNKNOWN
 
 
 def _shift_right(m: Machine, s: State, a: Value, b: Value) -> Value:
-    return _div(m, s, a, 1 << b) if isinstance(b, int) and 0 <= b < _INDEX_BITS else UNKNOWN
+    return _div(m, s, a, 1 << b) if isinstance(b, int) and 0 <= b < 31 else UNKNOWN
 
 
 def _numbers(function: Callable[[int, int], int]) -> Binary:
@@ -138,12 +162,18 @@ BINARY: dict[type[Operation], Binary] = {
     arith.MaxUIOp: _numbers(max),
 }
 
+_BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
+_DIVISIONS = (arith.RemUIOp, arith.DivUIOp, arith.CeilDivUIOp)
+_UNSIGNED = (*_DIVISIONS, arith.ShRUIOp, arith.MinUIOp, arith.MaxUIOp)
+
 _MIRRORED = {4: 2, 5: 3, 8: 6, 9: 7}
 """Predicates of `arith.cmpi` that are others with exchanged operands: sgt, sge, ugt, uge."""
 
 
 def compare(m: Machine, s: State, predicate: int, a: Value, b: Value, bits: int) -> bool:
     """One outcome of `arith.cmpi`; a copy of the state waits for the other if that is possible too."""
+    if bits == 1 and predicate not in (0, 1):
+        return m.free(s)  # true is -1 where it counts as signed
     if predicate == 0:
         return m.equal(s, a, b)
     if predicate == 1:
@@ -162,3 +192,17 @@ def _unsigned(m: Machine, s: State, value: Value, bits: int) -> Value:
         return value
     value = m.resolved(s, value)
     return value % (1 << bits) if isinstance(value, int) else UNKNOWN
+
+
+def cast(op: Operation, value: Value) -> Value:
+    """Casts keep a number where it has the same meaning in both widths."""
+    if not isinstance(value, int):
+        return value if bits_of(op.operands[0]) > 1 else UNKNOWN
+    if bits_of(op.operands[0]) == 1 and not isinstance(op, arith.ExtUIOp):
+        value = -value  # a signed bit
+    bits = bits_of(op.results[0])
+    if bits == 1:
+        return value & 1
+    if isinstance(op, arith.ExtUIOp) and value < 0:
+        return UNKNOWN
+    return value if -_RANGE <= value < min(_RANGE, 1 << bits - 1) else UNKNOWN

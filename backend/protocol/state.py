@@ -44,7 +44,7 @@ class Region(NamedTuple):
     """Part of a view that a store writes or a load reads, until everybody knows that it has."""
 
     kind: str
-    """"tma" store, "issuer" (a TMA store that only the issuer has waited for), "threads" store, or "load"."""
+    """"open" (a TMA store that no group holds yet), "tma" (one of a bulk group), "issuer" (a TMA store that only the issuer has waited for), "threads" store, or "load"."""
     view: int
     start: tuple[Value, ...]
     shape: tuple[int, ...]
@@ -76,6 +76,7 @@ class State:
         "barriers",
         "bounds",
         "counters",
+        "covered",
         "differences",
         "environment",
         "groups",
@@ -119,6 +120,8 @@ class State:
     regions: frozenset[Region]
     stored: Linear | int | Past
     """The last turn whose tile was stored; -1 before the first."""
+    covered: frozenset[tuple[tuple[int, ...], tuple[int, ...]]]
+    """Parts of that tile that have been stored: offsets and extents."""
     path: dict[int, int]
     """By counter, its value along the path that first led here, and by bound (as ~bound) one that this path takes."""
 
@@ -141,6 +144,7 @@ class State:
         other.groups = self.groups
         other.regions = self.regions
         other.stored = self.stored
+        other.covered = self.covered
         other.path = self.path.copy()
         return other
 

@@ -92,6 +92,9 @@ def _scf_if(cta: Cta, op: scf.IfOp) -> None:
 _ADVANCE = "advance what its condition depends on: the turn of a persistent loop grows by 1"
 
 
+_MOST_TURNS = 1 << 18
+
+
 @handlers.of(scf.WhileOp)
 def _scf_while(cta: Cta, op: scf.WhileOp) -> None:
     carried: list[Value] = cta.get_all(op.arguments)
@@ -102,6 +105,8 @@ def _scf_while(cta: Cta, op: scf.WhileOp) -> None:
         scalars = [value for value in carried if isinstance(value, int)]
         if turns and scalars == earlier:
             cta.never_ends(op, "this loop never ends: it carries the same numbers again", _ADVANCE)
+        if turns == _MOST_TURNS:
+            cta.never_ends(op, f"this loop has not ended after {turns} iterations", _ADVANCE)
         if turns & (turns - 1) == 0:
             earlier = scalars
         turns += 1

@@ -8,7 +8,8 @@ from tilec.backend.simulator.clocks import Agent
 from tilec.backend.simulator.cta import AsyncCta
 from tilec.backend.simulator.faults import Fault
 from tilec.backend.simulator.memory import Access, Accumulator, Columns
-from tilec.backend.simulator.races import AFTER_HINT, after_mma, describe, other_role
+from tilec.backend.simulator.phases import loop_of
+from tilec.backend.simulator.races import after_mma, describe, fence_first, other_role
 from tilec.dialects.tile import FreeOp, MmaOp
 
 
@@ -30,13 +31,23 @@ def check_not_freed(op: Operation, accumulator: Accumulator) -> None:
         )
 
 
-def uninitialised(op: Operation, accumulator: Accumulator) -> Fault:
+def uninitialised(cta: AsyncCta, op: Operation, accumulator: Accumulator) -> Fault:
+    notes = [(accumulator.memory.alloc, f"{accumulator.name} is allocated here")]
+    if cta.launch.counters.mmas:
+        why = f"no MMA has written {accumulator.name} here. Where that may be (K = 0)"
+    else:
+        why = (
+            "no MMA ran in this launch: does the loop of the MMAs run often enough? Where it may not run at all (K = 0)"
+        )
+        mma = next((other for other in cta.launch.kernel.walk() if isinstance(other, MmaOp)), None)
+        if mma is not None and (loop := loop_of(mma)) is not None:
+            notes.insert(0, (loop, "the loop of the MMAs"))
     return Fault(
         "uninitialised",
         op,
         f"{describe(op, accumulator.name)} finds what no MMA has written",
-        "a tile with no MMA (K = 0) stores zeros without reading the accumulator: branch on whether there was one",
-        [(accumulator.memory.alloc, f"{accumulator.name} is allocated here")],
+        f"{why}, branch on whether there was an MMA, and store zeros without reading the accumulator",
+        notes,
     )
 
 
@@ -111,5 +122,5 @@ def read_not_done(cta: AsyncCta, op: Operation, accumulator: Accumulator, read: 
             hint = f"put `tile.{sync}` behind `tile.fence before_thread_sync`: other threads have read too"
     else:
         message = f"no fence after_thread_sync orders {this} after {that}"
-        hint = AFTER_HINT
+        hint = fence_first(agent, read.at)
     return Fault("race", op, message, hint, [(read.op, that)], (accumulator.memory.history,))

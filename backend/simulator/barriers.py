@@ -53,6 +53,8 @@ class Slot:
     arrivals: int = 0
     announced: int = 0
     issued: int = 0
+    announcer: Operation | None = None
+    """The last operation that announced bytes of the pending round."""
     brings: str = ""
     """What the pending round completes, if it is loads or MMAs."""
     brought: str = ""
@@ -75,6 +77,7 @@ class Slot:
         self.pending = self.nothing.copy()
         self.arrivals = self.announced = self.issued = 0
         self.brings = ""
+        self.announcer = None
 
     @property
     def complete(self) -> bool:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tilec.dialects.tile import FenceOp
+
 
 @dataclass(slots=True)
 class Clock:
@@ -83,6 +85,8 @@ class Agent:
     """What `fence after_thread_sync` has put before this agent's tensor-core operations."""
     synced: int = 0
     """When that fence was last executed."""
+    fence_op: FenceOp | None = None
+    """Which one that was."""
     loads_done: int = 0
     """Time of the last accumulator read that `tmem.wait_ld` has completed."""
     fenced: dict[str, int] = field(default_factory=dict[str, int])
@@ -103,8 +107,8 @@ class Agent:
             self.clock.g[component] = time
             self.clock.o = list(map(max, self.clock.o, self.clock.g))
 
-    def fence(self, kind: str, now: int) -> None:
-        self.fenced[kind] = now
+    def fence(self, op: FenceOp, now: int) -> None:
+        self.fenced[kind := op.kind] = now
         match kind:
             case "proxy_async":
                 self.clock.p = [*self.clock.p]
@@ -113,7 +117,7 @@ class Agent:
                 self.clock.q = [*self.clock.q]
                 self.clock.q[self.index] = self.loads_done
             case _:
-                self.tensor, self.synced = self.clock.copy(), now
+                self.tensor, self.synced, self.fence_op = self.clock.copy(), now, op
 
 
 def meet(agents: Sequence[Agent], now: int) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from xdsl.dialects import scf
+
+from tilec.backend.reference.cta import name_of
+from tilec.backend.simulator.barriers import Slot
 from tilec.backend.simulator.cta import AsyncCta, Launch
-from tilec.backend.simulator.faults import Fault
+from tilec.backend.simulator.faults import Fault, line_of
 from tilec.backend.simulator.flow import Flow
 from tilec.backend.simulator.memory import Access
+from tilec.backend.simulator.phases import loop_of
 from tilec.backend.simulator.stuck import missed_round
-from tilec.dialects.tile import ScheduleOp
+from tilec.dialects.tile import ScheduleOp, TryWaitOp
 
 
 def finish(cta: AsyncCta) -> None:
@@ -49,11 +54,20 @@ def _check_loads(cta: AsyncCta) -> None:
                 slot.load,
                 f"the CTA ends before this TMA load, which completes on round {slot.loads - 1} of {slot.name}, has been waited "
                 "for",
-                f"wait for it with parity {slot.loads - 1 & 1}, or do not issue it: the engine would write into the shared "
-                "memory of the next CTA",
+                f"{_guard(slot)}: the engine would write into the shared memory of the next CTA",
                 (),
                 slot.history,
             )
+
+
+def _guard(slot: Slot) -> str:
+    """What to do about a round of loads that nobody has waited for: a loop that waits may not run that often."""
+    waits = [use.operation for use in slot.barrier.uses if isinstance(use.operation, TryWaitOp)]
+    loop = next((loop for wait in waits if (loop := loop_of(wait)) is not None), None)
+    if loop is None or any(wait is not None and wait.again for wait in slot.waits):
+        return f"wait for it with parity {slot.loads - 1 & 1}, or do not issue it"
+    where = f" ({name_of(loop.body.block.args[0])} < {name_of(loop.ub)})" if isinstance(loop, scf.ForOp) else ""
+    return f"guard it: issue only for the steps that the loop at {line_of(loop)}, which waits, comes to{where}"
 
 
 def _check_mmas(cta: AsyncCta) -> None:

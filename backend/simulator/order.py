@@ -114,7 +114,7 @@ def accumulator_read(cta: AsyncCta, op: Operation, accumulator: Accumulator) -> 
     access = Access("threads", cta.now, op, cta.now, agents=tuple(agent.index for agent in cta.active))
     for columns in accumulator.columns:
         if columns.mma is None:
-            raise accumulators.uninitialised(op, accumulator)
+            raise accumulators.uninitialised(cta, op, accumulator)
         for agent in cta.active:
             if not _is_complete(columns.mma, agent):
                 if columns.turn > cta.turn:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.ir import Operation
 
-from tilec.backend.simulator.barriers import Slot, Wait
+from tilec.backend.simulator.barriers import Slot
 from tilec.backend.simulator.clocks import Agent
 from tilec.backend.simulator.cta import AsyncCta
 from tilec.backend.simulator.faults import Fault, line_of
 from tilec.backend.simulator.flow import Flow
 from tilec.backend.simulator.history import History
 from tilec.backend.simulator.memory import Access, SharedTile
-from tilec.dialects.tile import CopyAsyncOp, FreeOp, LoadOp, MmaOp
-
-Notes = Sequence[tuple[Operation, str]]
+from tilec.backend.simulator.phases import Notes, found, latest, own_waits, wait_for, wrong_parity
+from tilec.dialects.tile import CopyAsyncOp, CtaSyncOp, FenceOp, FreeOp, LoadOp, MmaOp, RoleSyncOp
 
 AFTER_HINT = (
     "put `tile.fence after_thread_sync` between that and this operation: tensor-core operations are ordered after what "
@@ -64,7 +61,12 @@ def race(cta: AsyncCta, op: Operation, tile: SharedTile, earlier: Access, agent:
             message, hint, notes = _no_wait(cta, this, that, earlier, agent, slot)
             if hint is None:
                 again = isinstance(op, CopyAsyncOp) and op.is_load and cta.flow.role is not None
-                hint, more = _refilled(cta, tile, earlier) if again else _wait_for(cta, slot, round, earlier)
+                counts = f"the load into {tile.name} counts in"
+                hint, more = (
+                    _refilled(cta, tile, earlier)
+                    if again
+                    else wait_for(cta, op, slot, round, earlier, earlier.op, counts)
+                )
                 notes = [*more, *notes]
             notes = [(earlier.op, f"{that}, whose bytes count in round {round} of {slot.name}"), *notes]
             return Fault("race", op, message, hint, notes, (tile.history, slot.history))
@@ -82,10 +84,14 @@ def _no_wait(
     cta: AsyncCta, this: str, that: str, earlier: Access, agent: Agent, slot: Slot | None
 ) -> tuple[str, str | None, Notes]:
     """Message, hint and notes where an engine's work has not been waited for. No hint: nobody has."""
-    waits = [] if slot is None else [(wait.op, "the wait") for wait in _own_waits(cta, slot)]
+    waits = [] if slot is None else [(wait.op, "the wait") for wait in own_waits(cta, slot)]
     component = earlier.component
     if agent.clock.g[component] >= earlier.time:
-        return f"no fence after_thread_sync orders {this} after the wait for {that}", AFTER_HINT, waits
+        return (
+            f"no fence after_thread_sync orders {this} after the wait for {that}",
+            fence_first(agent, earlier.at, waits),
+            waits,
+        )
     who = next((other for other in cta.flow.threads if other.clock.g[component] >= earlier.time), None)
     if who is not None and who not in cta.flow.agents:
         return (
@@ -104,10 +110,10 @@ def _no_wait(
 
 def _refilled(cta: AsyncCta, tile: SharedTile, earlier: Access) -> tuple[str, Notes]:
     """What to do about a role that fills a tile again before another one has read it."""
-    waits = [wait for slot in cta.slots for wait in _own_waits(cta, slot) if wait.again and wait.time > earlier.at]
+    waits = [wait for slot in cta.slots for wait in own_waits(cta, slot) if wait.again and wait.time > earlier.at]
     if waits:
-        stale = max(waits, key=_wait_time)
-        return stale_phase(stale), [(stale.op, f"this wait found {_found(stale)}, as one before it did")]
+        stale = latest(waits)
+        return wrong_parity(cta, stale), [(stale.op, f"this wait found {found(stale)}, as one before it did")]
     return (
         f"wait until {tile.name} has been read: its readers commit or arrive on an mbarrier of their own (`empty`), and this "
         "role waits for that before it fills the tile again",
@@ -115,42 +121,24 @@ def _refilled(cta: AsyncCta, tile: SharedTile, earlier: Access) -> tuple[str, No
     )
 
 
-def _own_waits(cta: AsyncCta, slot: Slot) -> list[Wait]:
-    """Of the threads that go on now."""
-    return [wait for agent in cta.flow.threads if (wait := slot.waits[agent.index]) is not None]
-
-
-def _wait_for(cta: AsyncCta, slot: Slot, round: int, earlier: Access) -> tuple[str, Notes]:
-    """What to do about a round that nobody has waited for; a wait that an older round let pass is the reason."""
-    waits = [wait for wait in _own_waits(cta, slot) if wait.time > earlier.at and wait.round < round]
-    if waits:
-        stale = max(waits, key=_wait_time)
-        found = f"found {_found(stale)}, not round {round}" if stale.round >= 0 else "came before all rounds"
-        return stale_phase(stale), [(stale.op, f"this wait {found}")]
+def fence_first(agent: Agent, since: int, waits: Notes = ()) -> str:
+    """What to do about a missing `fence after_thread_sync`: it may stand right in front of what it has to come after."""
+    fence = agent.fence_op
+    if fence is None or agent.synced < since:
+        return AFTER_HINT
+    barrier = fence.next_op
+    while isinstance(barrier, FenceOp):
+        barrier = barrier.next_op
+    if isinstance(barrier, CtaSyncOp | RoleSyncOp):
+        what = f"the {barrier.name.removeprefix('tile.')}"
+    elif any(barrier is wait for wait, _ in waits):
+        what = "the wait"
+    else:
+        return AFTER_HINT
+    assert barrier is not None
     return (
-        f"wait for round {round} of {slot.name} first: `tile.mbarrier.try_wait` with parity {round & 1}",
-        (),
-    )
-
-
-def _found(wait: Wait) -> str:
-    return f"round {wait.round} complete" if wait.round >= 0 else "no round complete yet"
-
-
-def _wait_time(wait: Wait) -> int:
-    return wait.time
-
-
-def stale_phase(wait: Wait) -> str:
-    """The parity rule, at a wait that an older round than the one meant has let pass."""
-    satisfied = (
-        f"round {wait.round} had already satisfied" if wait.round >= 0 else "reads as complete before round 0 is"
-    )
-    return (
-        f"the wait at {line_of(wait.op)} asked for parity {wait.parity}, which {satisfied}; a barrier keeps its parity "
-        "for the life of the kernel, and round r is waited for with parity r & 1: flip the phase once for each round of its "
-        "slot, and carry it from tile to tile (resetting it is right only if every barrier completes an even number of "
-        "rounds per tile)"
+        f"the fence at {line_of(fence)} stands in front of {what} at {line_of(barrier)}; put it behind: tensor-core operations "
+        "are ordered after what the threads know at their last such fence, and after nothing else"
     )
 
 
@@ -172,7 +160,8 @@ def after_mma(
         elif commit is None:
             hint = "no tile.commit follows that MMA: commit it to an mbarrier and wait for that, its only completion"
         else:
-            hint, more = _wait_for(cta, commit.slot, commit.round, earlier)
+            counts = f"the commit at {line_of(commit.op)} arrives in"
+            hint, more = wait_for(cta, op, commit.slot, commit.round, earlier, commit.op, counts)
             notes = [*more, *notes]
     return Fault("race", op, message, hint, [*lines, *notes], trace)
 
@@ -180,10 +169,10 @@ def after_mma(
 def _commit_for(cta: AsyncCta, core: Flow) -> tuple[str, Notes]:
     """What to do about MMAs of another role whose commits this flow does not wait for, or has not waited for yet."""
     slots = (slot for slot in cta.slots if core.role in slot.committers)
-    waits = [wait for slot in slots for wait in _own_waits(cta, slot)]
+    waits = [wait for slot in slots for wait in own_waits(cta, slot)]
     if waits:
-        last = max(waits, key=_wait_time)
-        return stale_phase(last), [(last.op, f"this wait found {_found(last)}")]
+        last = latest(waits)
+        return wrong_parity(cta, last), [(last.op, f"this wait found {found(last)}")]
     return (
         f"let {core.name} commit to an mbarrier of its own behind the MMAs that matter here, and {cta.flow.name} wait for that",
         (),
@@ -237,7 +226,7 @@ def _after_threads(
     if not by_engine:
         return f"no {sync} between {that} and {this}", f"put `tile.{sync}` between the two"
     if all(agent.clock.p[i] >= earlier.time for i in earlier.agents):
-        return f"no fence after_thread_sync orders {this} after {that}", AFTER_HINT
+        return f"no fence after_thread_sync orders {this} after {that}", fence_first(agent, earlier.at)
     fenced = all(cta.agents[i].clock.p[i] >= earlier.time for i in earlier.agents)
     if fenced and met:
         return (

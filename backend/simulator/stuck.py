@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Operation
 
+from tilec.backend.reference.cta import name_of
 from tilec.backend.simulator.barriers import Slot
 from tilec.backend.simulator.clocks import Agent
 from tilec.backend.simulator.cta import AsyncCta
-from tilec.backend.simulator.faults import Fault, plural
+from tilec.backend.simulator.faults import Fault, line_of, plural
 from tilec.backend.simulator.flow import Flow
-from tilec.backend.simulator.races import stale_phase
+from tilec.backend.simulator.history import History
+from tilec.backend.simulator.phases import Notes, wrong_parity
+from tilec.dialects.tile import CommitOp, CopyAsyncOp, TryWaitOp
 
 REPORT_UNIT = 128
 """Bytes: the TMA engine reports in multiples of it (measured)."""
@@ -17,48 +22,78 @@ _SHOWN = 4
 """Steps of a barrier's history that the rendered message shows."""
 
 
-def deadlock(cta: AsyncCta, op: Operation, slot: Slot, parity: int) -> Fault:
+def deadlock(cta: AsyncCta, op: TryWaitOp, slot: Slot, parity: int) -> Fault:
     """The pending round, for which `op` waits, cannot complete: one control flow waits, so nobody else can help."""
-    who = f"{cta.issuer.name} waits" if cta.alone else "all threads wait"
-    notes = [(entry[1], entry[2]) for entry in list(slot.history)[-1 - _SHOWN : -1]]
+    if slot.announcer is not None and slot.arrivals == slot.count:
+        return over_budget(op, slot, slot.announcer, f"the wait for parity {parity}")
+    hint, notes = _why(cta, op, slot)
+    steps = [(entry[1], entry[2]) for entry in list(slot.history)[-1 - _SHOWN : -1]]
+    message = f"this wait for parity {parity} never ends: round {slot.rounds} of {slot.name} {_progress(slot)}"
+    return Fault("deadlock", op, message, hint, [*notes, *steps], (slot.history,))
+
+
+def over_budget(
+    wait: Operation, slot: Slot, announcer: Operation, waits: str, notes: Notes = (), histories: Sequence[History] = ()
+) -> Fault:
+    """All have arrived, and the copies bring other bytes than were announced."""
+    short = slot.issued - slot.announced
+    early = "passes too early or " if short > 0 and short % REPORT_UNIT == 0 else ""
+    brings = f"its copies bring {slot.issued}" if slot.issued else "no copy signals it"
+    loads = [(op, text) for _, op, text in list(slot.history)[-1 - _SHOWN :] if isinstance(op, CopyAsyncOp)]
     return Fault(
-        "deadlock", op, f"this wait never ends: {state(who, slot, parity)}", _why(slot), notes, (slot.history,)
+        "deadlock",
+        announcer,
+        f"{slot.name} announces {slot.announced} bytes, but {brings}: the wait at {line_of(wait)} {early}never ends",
+        _budget(slot),
+        [*loads, (wait, waits), *notes],
+        histories or (slot.history,),
     )
 
 
 def state(who: str, slot: Slot, parity: int) -> str:
-    return (
-        f"{who} for parity {parity} of {slot.name}, which has completed {plural(slot.rounds, 'round')}; round {slot.rounds} "
-        f"(parity {slot.rounds & 1}) has {slot.arrivals} of {slot.count} arrivals and {slot.issued} of {slot.announced} "
-        "announced bytes"
-    )
+    return f"{who} for parity {parity} of {slot.name}, whose round {slot.rounds} {_progress(slot)}"
 
 
-def _why(slot: Slot) -> str:
+def _progress(slot: Slot) -> str:
+    bytes = f" and {slot.issued} of {slot.announced} announced bytes" if slot.issued or slot.announced else ""
+    return f"has {slot.arrivals} of {slot.count} arrivals{bytes}"
+
+
+def _why(cta: AsyncCta, op: TryWaitOp, slot: Slot) -> tuple[str, Notes]:
     reason = wrong_round(slot)
     if reason is not None:
-        return reason
+        return reason, ()
+    barrier, mma = name_of(slot.barrier), cta.flow.last_mma
+    commits = any(isinstance(use.operation, CommitOp) for use in slot.barrier.uses)
+    if mma is not None and not commits and cta.commit_of(mma) is None:
+        named = barrier if op.stage is None else f"{barrier}[{name_of(op.stage)}]"
+        return (
+            f"no tile.commit names {barrier}: put `tile.commit {named}` behind the MMA at {line_of(mma.op)}",
+            [(mma.op, "the MMA, which nothing commits")],
+        )
     if slot.rounds == 0:
         return (
             f"nobody arrives on round 0 of {slot.name} before this wait: the copies, or the commit, that complete it come "
-            "first"
+            "first",
+            (),
         )
     return (
         f"round {slot.rounds - 1}, the last that completed, has been waited for already, and nobody arrives on round "
         f"{slot.rounds}: either nobody refills this stage any more, or this phase was flipped too early (a phase flips once "
-        "for each round of its slot)"
+        "for each round of its slot)",
+        (),
     )
 
 
 def wrong_round(slot: Slot) -> str | None:
     """What is wrong with the pending round itself, if something of it has happened."""
-    if slot.arrivals == slot.count:
-        return _budget(slot)
-    if slot.arrivals == 0 and slot.issued:
+    if slot.issued and slot.announcer is None:
         return (
             f"copies of {slot.issued} bytes signal this round, but nobody has announced them: "
             "`tile.mbarrier.arrive.expect_tx` comes with them, once a round"
         )
+    if slot.arrivals == slot.count:
+        return _budget(slot)
     if slot.arrivals:
         return (
             f"{plural(slot.count - slot.arrivals, 'more arrival')} {'is' if slot.count - slot.arrivals == 1 else 'are'} "
@@ -68,21 +103,20 @@ def wrong_round(slot: Slot) -> str | None:
 
 
 def _budget(slot: Slot) -> str:
+    if not slot.issued:
+        return f"let the copies of the round signal {slot.name}, or announce nothing"
     excess = slot.announced - slot.issued
     announce = f"announce {slot.issued} bytes, what the copies of the round bring (a box over the edge counts in full)"
     if excess > 0:
         return f"the byte budget is too large by {excess} bytes: {announce}"
-    short = -excess
-    if short % REPORT_UNIT == 0:
-        return (
-            f"the byte budget is too small by {short} bytes: the engine reports in pieces, so the wait passes early where it "
-            "happens to report at exactly that sum, before the tiles are there, and hangs elsewhere; left-over bytes count "
-            f"against the next round: {announce}"
+    if -excess % REPORT_UNIT == 0:
+        why = (
+            "The engine reports in pieces: the wait passes before the tiles are there where a report ends at exactly that sum, "
+            "and hangs elsewhere; left-over bytes count against the next round"
         )
-    return (
-        f"the byte budget is too small by {short} bytes: the count runs through zero without stopping on it, and the wait "
-        f"hangs: {announce}"
-    )
+    else:
+        why = "The count runs through zero without stopping on it"
+    return f"the byte budget is too small by {-excess} bytes: {announce}. {why}"
 
 
 def arrival_too_many(op: Operation, slot: Slot) -> Fault:
@@ -144,7 +178,7 @@ def missed_round(cta: AsyncCta, op: Operation, slot: Slot, agent: int) -> Fault:
             op,
             f"round {slot.rounds} of {slot.name} completes, and nobody has waited for it: two completions without a wait "
             "between",
-            stale_phase(wait),
+            wrong_parity(cta, wait),
             [(wait.op, f"this wait found round {last} complete, which had been waited for before")],
             (slot.history,),
         )

@@ -112,6 +112,7 @@ def _arrive_expect_tx(cta: AsyncCta, op: ArriveExpectTxOp) -> None:
     )
     now, slot = cta.tick(), cta.slot(op, op.barrier, op.stage)
     _arrive(cta, op, slot, op.bytes)
+    slot.announcer = op
     _release(slot, cta.issuer, now)
     slot.history.append((now, op, f"round {slot.rounds} of {slot.name}: {op.bytes} bytes are announced"))
 
@@ -228,9 +229,9 @@ def _cta_sync(cta: AsyncCta, op: CtaSyncOp) -> None:
 
 @handlers.of(FenceOp)
 def _fence(cta: AsyncCta, op: FenceOp) -> None:
-    now, kind = cta.tick(), op.kind
+    now = cta.tick()
     for agent in cta.active if cta.alone else cta.flow.threads:
-        agent.fence(kind, now)
+        agent.fence(op, now)
 
 
 @handlers.of(CommitGroupOp)

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from tilec.backend.simulator.cta import AsyncCta
 from tilec.backend.simulator.faults import Fault, line_of
 from tilec.backend.simulator.flow import Flow, Waiting
-from tilec.backend.simulator.stuck import state, wrong_round
+from tilec.backend.simulator.stuck import over_budget, state, wrong_round
 from tilec.dialects.tile import ArriveExpectTxOp, ArriveOp, CommitOp
 from tilec.dialects.tile.roles import role_of
 
@@ -32,6 +32,9 @@ def all_wait(cta: AsyncCta, roles: Sequence[Flow]) -> Fault:
             notes.append((flow.waiting.op, f"{_waits(flow, flow.waiting)}: {reasons[flow][1]}"))
     others = ", and no other role can go on either" if len(waiters) > 1 else ""
     histories = [waiting.slot.history for _, waiting in waiters]
+    slot = waiting.slot
+    if slot.announcer is not None and slot.arrivals == slot.count:
+        return over_budget(waiting.op, slot, slot.announcer, _waits(first, waiting), notes, histories)
     return Fault(
         "deadlock",
         waiting.op,

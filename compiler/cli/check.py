@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tilec.backend.protocol import Status
     from tilec.backend.protocol.contract import Contract
     from tilec.cli.verdict import Result, Run
+    from tilec.diagnostics import Diagnostic
     from tilec.dialects.tile import KernelOp
 
 NAME = "check"
@@ -35,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M=..,N=..,K=..",
         help="also run it in the simulator with these extents, on whole numbers, and compare with the program",
     )
+    parser.add_argument(
+        "--like", metavar="FILE", help="compare that run with the program in FILE, a whole-tile one with the same views"
+    )
     parser.add_argument("--ctas", type=positive, metavar="N", help="most CTAs of a persistent kernel in that run")
     parser.add_argument(
         "--table", action="store_true", help="print who does what, what lies where and how it is handed on"
@@ -47,6 +52,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     from tilec.cli.report import write_output
+    from tilec.diagnostics import InternalError, TilecError
+
+    as_json = arguments.format == "json"
+    try:
+        result = _result(arguments)
+    except InternalError:
+        raise
+    except TilecError as error:
+        if not as_json:
+            raise
+        from tilec.cli.verdict import error_json
+
+        write_output("-", error_json(error.diagnostic), hint=None)
+        return 1
+    write_output("-", result.json() if as_json else result.text(), hint=None)
+    return _EXIT_CODES[result.status]
+
+
+def _result(arguments: argparse.Namespace) -> Result:
     from tilec.cli.trial import check_shape, parse_shape
     from tilec.diagnostics import TilecError
     from tilec.driver import find_kernel
@@ -56,6 +80,10 @@ def main(arguments: argparse.Namespace) -> int:
 
     passes = parse_pipeline(arguments.pipeline)
     shape = None if arguments.shape is None else parse_shape(arguments.shape)
+    if arguments.like is not None and shape is None:
+        raise TilecError(
+            "--like is what a run is compared with, and there is none", hint="add --shape, for example --shape M=256"
+        )
     if arguments.ctas is not None and shape is None:
         raise TilecError(
             "--ctas is the grid of a run, and there is none", hint="add --shape, for example --shape M=256"
@@ -65,9 +93,7 @@ def main(arguments: argparse.Namespace) -> int:
     if shape is not None:
         check_shape(kernel, shape)
         program = for_shape(program, shape)
-    result = _check(arguments, program, passes, shape)
-    write_output("-", result.json() if arguments.format == "json" else result.text(), hint=None)
-    return _EXIT_CODES[result.status]
+    return _check(arguments, program, passes, shape)
 
 
 def _check(
@@ -92,28 +118,43 @@ def _check(
     start = perf_counter()
     verdict = check(module)
     seconds = perf_counter() - start
-    run = None if shape is None else _run(program, module, shape, arguments.ctas)
+    run = None if shape is None else _run(program, module, shape, arguments.ctas, arguments.like)
     contract = _contract(kernel, asked=arguments.table) if arguments.table or arguments.format == "json" else None
-    return Result(name, verdict, seconds, run, contract)
+    return Result(name, verdict, seconds, run, contract, _warnings(kernel))
 
 
-def _run(program: ModuleOp, module: ModuleOp, shape: dict[str, int], ctas: int | None) -> Run:
+def _warnings(kernel: KernelOp) -> tuple[Diagnostic, ...]:
+    """The lowering refuses what does not fit into a CTA's memory."""
+    from tilec.diagnostics import TilecError
+    from tilec.verify_each import check_memory
+
+    try:
+        check_memory(kernel)
+    except TilecError as error:
+        return (replace(error.diagnostic, severity="warning"),)
+    return ()
+
+
+def _run(program: ModuleOp, module: ModuleOp, shape: dict[str, int], ctas: int | None, like: str | None) -> Run:
     from tilec.backend.simulator import Fault
     from tilec.cli.progress import progress
+    from tilec.cli.trial import program_like
     from tilec.cli.verdict import Run
     from tilec.driver import find_kernel
     from tilec.passes.synchronous import is_synchronous
     from tilec.simulation import Mismatch, simulate
 
     kernel = find_kernel(program)
+    with_what = like or ("the program" if is_synchronous(kernel) else None)
+    other = None if like is None else program_like(like)
     try:
         with progress(kernel.sym_name.data) as bar:
-            report = simulate(program, module, shape, ctas=ctas, progress=bar)
+            ran = simulate(program, module, shape, ctas=ctas, like=other, progress=bar)
     except Mismatch as error:
-        return Run(shape, error.diagnostic, compared=True)
+        return Run(shape, error.diagnostic, with_what)
     except Fault as error:
         return Run(shape, error.diagnostic, trace=error.trace)
-    return Run(shape, report, compared=is_synchronous(kernel))
+    return Run(shape, ran.report, with_what, warnings=ran.unwritten)
 
 
 def _contract(kernel: KernelOp, *, asked: bool) -> Contract | None:

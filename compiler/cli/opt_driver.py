@@ -24,7 +24,7 @@ from tilec.context import register_dialects
 from tilec.diagnostics import InternalError, TilecError, collect, one_line
 from tilec.driver import compile_module, run_pass
 from tilec.passes import PASSES
-from tilec.source import decode, parse_text, read_bytes
+from tilec.source import decode, parse_text, read_bytes, refuse_python
 from tilec.spec import parse_pipeline
 
 _SPLIT = re.compile(rb"^// -----[ \t]*\r?$", re.MULTILINE)
@@ -84,6 +84,7 @@ class OptMain(xDSLOptMain):
 
     def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
         stream, extension = self.get_input_stream()
+        refuse_python(self.get_input_name())
         # A line of its own, as for mlir-opt; xDSL also splits in the middle of a line, such as the header of an IR dump.
         chunks = _SPLIT.split(stream.read()) if self.args.split_input_file else [stream.read()]
         offsets = accumulate((chunk.count(b"\n") for chunk in chunks), initial=0)

@@ -27,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="most CTAs of a persistent kernel (default: on a GPU what it holds; in the simulator also at most half as many "
         "as there are tiles, so that CTAs go from one tile to the next)",
     )
+    parser.add_argument(
+        "--like",
+        metavar="FILE",
+        help="compare with the program in FILE, a whole-tile one with the same views (default: with this one)",
+    )
     parser.add_argument("--target", metavar="NAME", help="sm_100a or sm_90a (default: the GPU's, else sm_100a)")
 
 
@@ -58,7 +63,7 @@ def main(arguments: argparse.Namespace) -> int:
 
     parse_pipeline(arguments.pipeline)
     shape = parse_shape(arguments.shape)
-    trial = Trial.prepare(parse_file(arguments.file), shape, arguments.seed)
+    trial = Trial.prepare(parse_file(arguments.file), shape, arguments.seed, arguments.like)
     device = arguments.device or ("cuda" if has_gpu() else "sim")
     lines = [f"{trial.name} on {device}, {' '.join(f'{name}={extent}' for name, extent in shape.items())}"]
     if device == "cuda":
@@ -67,7 +72,12 @@ def main(arguments: argparse.Namespace) -> int:
         with progress(trial.name) as bar:
             lines.append(f"  {describe_run(trial.simulate(arguments.pipeline, arguments.target, arguments.ctas, bar))}")
     results = trial.compare()
+    if trial.with_what is not None:
+        lines.append(f"  compared with {trial.with_what}")
     for result in results:
+        if result.unwritten is not None:
+            lines.append(f"  warning: {result.unwritten}")
+            continue
         limits = f"(limit {result.limit:g})", f"(limit {result.worst_limit:g})"
         lines.append(
             f"  {result.name}: relative error {result.error:.3g} {limits[0]}, largest {result.worst:.3g} {limits[1]}"

@@ -19,11 +19,14 @@ from tilec.backend.simulator import Report, run, run_float64
 from tilec.diagnostics import SourceLocation, TilecError, fail, register_source
 from tilec.dialects.tile import BF16, F16, F32, CastOp, DType, KernelOp, ViewType
 from tilec.driver import compile_module, find_kernel
-from tilec.simulation import grid_size, scheduler
+from tilec.passes.synchronous import is_synchronous
+from tilec.simulation import check_alike, grid_size, make_blank, never_written, scheduler
+from tilec.source import parse_file
 from tilec.variants import for_shape
 
 _LIMITS = {F32: 1e-4, F16: 1e-3, BF16: 8e-3}
 """Largest relative error (Frobenius) of a result that was rounded to a dtype once, after a sum in f32."""
+_ITSELF = "this same kernel, run in float64: a wrong formula passes too; --like FILE compares with a program without a schedule"
 _STORED = {F32: np.float32, F16: np.float16, BF16: np.float32}
 
 
@@ -74,6 +77,13 @@ def check_ctas(kernel: KernelOp, ctas: int | None) -> None:
         )
 
 
+def program_like(path: str) -> ModuleOp:
+    """The program that ``--like`` names."""
+    program = parse_file(path)
+    find_kernel(program)
+    return program
+
+
 def has_gpu() -> bool:
     """Whether torch is installed and finds a GPU."""
     return importlib.util.find_spec("torch") is not None and bool(importlib.import_module("torch").cuda.is_available())
@@ -91,6 +101,8 @@ class Result:
     error: float
     worst: float
     limit: float
+    unwritten: str | None = None
+    """Which elements were never written, as far as that is known."""
 
     @property
     def worst_limit(self) -> float:
@@ -110,10 +122,17 @@ class Trial:
     kernel: KernelOp
     shape: Mapping[str, int]
     arrays: tuple[Array, ...]
+    program: ModuleOp
+    """Whose results, in float64, are compared with."""
+    with_what: str | None = None
+    """What that is, unless it is the kernel itself, which has no schedule yet."""
 
     @staticmethod
-    def prepare(module: ModuleOp, shape: dict[str, int], seed: int) -> Trial:
-        """Random normal inputs. Each name in the types of the kernel's views needs an extent in `shape`."""
+    def prepare(module: ModuleOp, shape: dict[str, int], seed: int, like: str | None = None) -> Trial:
+        """Random normal inputs. Each name in the types of the kernel's views needs an extent in `shape`.
+
+        `like` is the path of another program to compare with.
+        """
         kernel = find_kernel(module)
         check_shape(kernel, shape)
         random = np.random.default_rng(seed)
@@ -121,7 +140,11 @@ class Trial:
             arrays = tuple(_random(argument, shape, random) for argument in kernel.body.block.args)
         except (MemoryError, ValueError) as error:  # ValueError: more bytes than there are addresses
             fail(kernel, f"arrays of this shape do not fit into memory: {error}")
-        return Trial(module, kernel, shape, arrays)
+        if like is None:
+            return Trial(module, kernel, shape, arrays, module, None if is_synchronous(kernel) else _ITSELF)
+        program = program_like(like)
+        check_alike(kernel, find_kernel(program), arrays)
+        return Trial(module, kernel, shape, arrays, program, like)
 
     @property
     def name(self) -> str:
@@ -171,23 +194,26 @@ class Trial:
                 hint="end with a tile.copy to a view",
             )
         exact = [array.astype(np.float64) for array in self.arrays]
-        run_float64(self.module, exact)
-        casts = {op.res.type.dtype for op in self.kernel.walk() if isinstance(op, CastOp)}
+        run_float64(self.program, exact)
+        kernels = (self.kernel, find_kernel(self.program))
+        casts = {op.res.type.dtype for kernel in kernels for op in kernel.walk() if isinstance(op, CastOp)}
         return [
-            _result(argument, array.astype(np.float64), wanted, {_dtype(argument), *casts})
+            _result(argument, array, wanted, {_dtype(argument), *casts})
             for argument, array, wanted in zip(self.kernel.body.block.args, self.arrays, exact, strict=True)
             if is_written(argument)
         ]
 
 
 def _result(argument: BlockArgument, found: Array, wanted: Array, rounded_to: set[DType]) -> Result:
-    difference = np.abs(found - wanted)
+    unwritten = never_written(argument, found)
+    difference = np.abs(found.astype(np.float64) - wanted)
     size = np.linalg.norm(wanted) or 1.0
     return Result(
         argument.name_hint or f"argument {argument.index}",
         float(np.linalg.norm(difference) / size),
         float(difference.max(initial=0.0) / size * np.sqrt(wanted.size)),
         max(_LIMITS[dtype] for dtype in rounded_to),
+        None if unwritten is None else unwritten.message,
     )
 
 
@@ -206,7 +232,7 @@ def _random(argument: BlockArgument, shape: dict[str, int], random: np.random.Ge
     slowest_first = view.order[::-1]
     memory = np.empty([extents[dim] for dim in slowest_first], _STORED[view.dtype])
     if is_written(argument):
-        memory.fill(np.nan)
+        make_blank(memory)
     else:
         values = random.standard_normal(memory.shape, np.float32)
         memory[...] = round_bf16(values) if view.dtype is BF16 else values

@@ -12,6 +12,10 @@ from tilec.backend.simulator import Report, Step
 from tilec.cli.report import describe_run, rendered
 from tilec.diagnostics import Diagnostic, SourceLocation
 
+_NOT_COMPARED = (
+    "compared with nothing, since this kernel has a schedule already: --like FILE compares with a program without one"
+)
+
 
 @dataclass(frozen=True)
 class Run:
@@ -19,10 +23,12 @@ class Run:
 
     shape: dict[str, int]
     outcome: Report | Diagnostic
-    compared: bool = False
-    """With the results of a synchronous program."""
+    compared: str | None = None
+    """With what: ``the program``, or the path of another. None for a kernel that is asynchronous already."""
     trace: tuple[Step, ...] = ()
     """What led to a fault, oldest first."""
+    warnings: tuple[Diagnostic, ...] = ()
+    """Of elements that are never written."""
 
     @property
     def failure(self) -> Diagnostic | None:
@@ -34,17 +40,23 @@ class Run:
 
     def lines(self) -> list[str]:
         if isinstance(self.outcome, Report):
-            compared = "; the numbers are those of the program" if self.compared else ""
-            return [f"run with {self.where}: {describe_run(self.outcome)}{compared}"]
+            ran = f"run with {self.where}: {describe_run(self.outcome)}"
+            if self.compared is None:
+                return [f"{ran}; {_NOT_COMPARED}", *self._warned()]
+            return [f"{ran}; the numbers are those of {self.compared}", *self._warned()]
         steps = [f"  line {'?' if s.location is None else s.location.line}: {s.text}" for s in self.trace]
         return [f"run with {self.where}:", self.outcome.render(), *(["what led to it:", *steps] if steps else [])]
+
+    def _warned(self) -> list[str]:
+        return [one.render() for one in self.warnings]
 
     def fields(self) -> dict[str, Any]:
         return {
             "shape": self.shape,
             "compared": self.compared,
             "report": asdict(self.outcome) if isinstance(self.outcome, Report) else None,
-            "diagnostic": None if self.failure is None else _diagnostic(self.failure),
+            "diagnostic": None if self.failure is None else diagnostic_fields(self.failure),
+            "warnings": [diagnostic_fields(one) for one in self.warnings],
             "trace": [{"message": step.text, **_place(step.location)} for step in self.trace],
         }
 
@@ -58,6 +70,8 @@ class Result:
     seconds: float = 0.0
     run: Run | None = None
     contract: Contract | None = None
+    warnings: tuple[Diagnostic, ...] = ()
+    """What a proof of the protocol does not see: a kernel that does not fit its target."""
 
     @property
     def status(self) -> Status:
@@ -78,6 +92,7 @@ class Result:
         lines = [first]
         if self.verdict.diagnostic is not None:
             lines.append(self.verdict.diagnostic.render())
+        lines += [warning.render() for warning in self.warnings]
         lines += [f"assuming {assumption}" for assumption in self.verdict.assumptions]
         if self.verdict.states:
             lines.append(f"{self.verdict.states} states in {self.seconds:.1f} s")
@@ -98,7 +113,8 @@ class Result:
             "verdict": self.status,
             "kernel": self.kernel,
             "summary": self.summary,
-            "diagnostic": None if found is None else _diagnostic(found),
+            "diagnostic": None if found is None else diagnostic_fields(found),
+            "warnings": [diagnostic_fields(one) for one in self.warnings],
             "assumptions": list(self.verdict.assumptions),
             "states": self.verdict.states,
             "seconds": round(self.seconds, 6),
@@ -108,14 +124,19 @@ class Result:
         return dumps(fields, indent=2) + "\n"
 
 
-def _diagnostic(diagnostic: Diagnostic) -> dict[str, Any]:
+def error_json(diagnostic: Diagnostic) -> str:
+    """What there is to say where there is no kernel to judge."""
+    return dumps({"verdict": "error", "diagnostic": diagnostic_fields(diagnostic)}, indent=2) + "\n"
+
+
+def diagnostic_fields(diagnostic: Diagnostic) -> dict[str, Any]:
     """A diagnostic with its notes."""
     return {
         "severity": diagnostic.severity,
         "message": diagnostic.message,
         **_place(diagnostic.location),
         "hint": diagnostic.hint,
-        "notes": [_diagnostic(note) for note in diagnostic.notes],
+        "notes": [diagnostic_fields(note) for note in diagnostic.notes],
     }
 
 

@@ -142,7 +142,7 @@ CASES = [
 f.tile:30:7: error: no wait orders this MMA's read of %ring[1] after the TMA load into %ring[1]
       tile.mma %acc, %a, %a accumulate %live
       ^
-hint: the wait at line 28 asked for parity 0, which round 0 had already satisfied; a barrier keeps its parity for the life of the kernel, and round r is waited for with parity r & 1: flip the phase once for each round of its slot, and carry it from tile to tile (resetting it is right only if every barrier completes an even number of rounds per tile)
+hint: the wait at line 28 asks for parity 0, which round 0 satisfied; the load into %ring[1] counts in round 1, parity 1: round r is waited for with parity r & 1, counted over the life of the kernel; carry the phase from tile to tile
 f.tile:26:9: note: the TMA load into %ring[1], whose bytes count in round 1 of %full[1]
         tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]
         ^
@@ -158,16 +158,16 @@ f.tile:28:7: note: this wait found round 0 complete, not round 1
         (("%full[%s], 512", "%full[%s], 528"),),
         (16, 16),
         """\
-f.tile:28:7: error: this wait never ends: all threads wait for parity 0 of %full[0], which has completed 0 rounds; round 0 (parity 0) has 1 of 1 arrivals and 512 of 528 announced bytes
-      tile.mbarrier.try_wait %full[%s], %tma
-      ^
-hint: the byte budget is too large by 16 bytes: announce 512 bytes, what the copies of the round bring (a box over the edge counts in full)
-f.tile:25:9: note: round 0 of %full[0]: 528 bytes are announced
+f.tile:25:9: error: %full[0] announces 528 bytes, but its copies bring 512: the wait at line 28 never ends
         tile.mbarrier.arrive.expect_tx %full[%s], 528
         ^
+hint: the byte budget is too large by 16 bytes: announce 512 bytes, what the copies of the round bring (a box over the edge counts in full)
 f.tile:26:9: note: round 0 of %full[0]: a load into %ring[0] brings 512 bytes
         tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]
-        ^""",
+        ^
+f.tile:28:7: note: the wait for parity 0
+      tile.mbarrier.try_wait %full[%s], %tma
+      ^""",
         ctas=1,
     ),
     Case(
@@ -177,16 +177,16 @@ f.tile:26:9: note: round 0 of %full[0]: a load into %ring[0] brings 512 bytes
         (("%full[%s], 512", "%full[%s], 384"),),
         (16, 16),
         """\
-f.tile:28:7: error: this wait never ends: all threads wait for parity 0 of %full[0], which has completed 0 rounds; round 0 (parity 0) has 1 of 1 arrivals and 512 of 384 announced bytes
-      tile.mbarrier.try_wait %full[%s], %tma
-      ^
-hint: the byte budget is too small by 128 bytes: the engine reports in pieces, so the wait passes early where it happens to report at exactly that sum, before the tiles are there, and hangs elsewhere; left-over bytes count against the next round: announce 512 bytes, what the copies of the round bring (a box over the edge counts in full)
-f.tile:25:9: note: round 0 of %full[0]: 384 bytes are announced
+f.tile:25:9: error: %full[0] announces 384 bytes, but its copies bring 512: the wait at line 28 passes too early or never ends
         tile.mbarrier.arrive.expect_tx %full[%s], 384
         ^
+hint: the byte budget is too small by 128 bytes: announce 512 bytes, what the copies of the round bring (a box over the edge counts in full). The engine reports in pieces: the wait passes before the tiles are there where a report ends at exactly that sum, and hangs elsewhere; left-over bytes count against the next round
 f.tile:26:9: note: round 0 of %full[0]: a load into %ring[0] brings 512 bytes
         tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]
-        ^""",
+        ^
+f.tile:28:7: note: the wait for parity 0
+      tile.mbarrier.try_wait %full[%s], %tma
+      ^""",
         ctas=1,
     ),
     Case(
@@ -196,16 +196,16 @@ f.tile:26:9: note: round 0 of %full[0]: a load into %ring[0] brings 512 bytes
         (("%full[%s], 512", "%full[%s], 500"),),
         (16, 16),
         """\
-f.tile:28:7: error: this wait never ends: all threads wait for parity 0 of %full[0], which has completed 0 rounds; round 0 (parity 0) has 1 of 1 arrivals and 512 of 500 announced bytes
-      tile.mbarrier.try_wait %full[%s], %tma
-      ^
-hint: the byte budget is too small by 12 bytes: the count runs through zero without stopping on it, and the wait hangs: announce 512 bytes, what the copies of the round bring (a box over the edge counts in full)
-f.tile:25:9: note: round 0 of %full[0]: 500 bytes are announced
+f.tile:25:9: error: %full[0] announces 500 bytes, but its copies bring 512: the wait at line 28 never ends
         tile.mbarrier.arrive.expect_tx %full[%s], 500
         ^
+hint: the byte budget is too small by 12 bytes: announce 512 bytes, what the copies of the round bring (a box over the edge counts in full). The count runs through zero without stopping on it
 f.tile:26:9: note: round 0 of %full[0]: a load into %ring[0] brings 512 bytes
         tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]
-        ^""",
+        ^
+f.tile:28:7: note: the wait for parity 0
+      tile.mbarrier.try_wait %full[%s], %tma
+      ^""",
         ctas=1,
     ),
     Case(
@@ -215,7 +215,7 @@ f.tile:26:9: note: round 0 of %full[0]: a load into %ring[0] brings 512 bytes
         (("        tile.mbarrier.arrive.expect_tx %full[%s], 512\n", ""),),
         (16, 16),
         """\
-f.tile:27:7: error: this wait never ends: all threads wait for parity 0 of %full[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 512 of 0 announced bytes
+f.tile:27:7: error: this wait for parity 0 never ends: round 0 of %full[0] has 0 of 1 arrivals and 512 of 0 announced bytes
       tile.mbarrier.try_wait %full[%s], %tma
       ^
 hint: copies of 512 bytes signal this round, but nobody has announced them: `tile.mbarrier.arrive.expect_tx` comes with them, once a round
@@ -231,10 +231,13 @@ f.tile:25:9: note: round 0 of %full[0]: a load into %ring[0] brings 512 bytes
         (("      tile.commit %done\n", ""),),
         (16, 16),
         """\
-f.tile:31:7: error: this wait never ends: all threads wait for parity 0 of %done[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes
+f.tile:31:7: error: this wait for parity 0 never ends: round 0 of %done[0] has 0 of 1 arrivals
       tile.mbarrier.try_wait %done, %mma
       ^
-hint: nobody arrives on round 0 of %done[0] before this wait: the copies, or the commit, that complete it come first""",
+hint: no tile.commit names %done: put `tile.commit %done` behind the MMA at line 30
+f.tile:30:7: note: the MMA, which nothing commits
+      tile.mma %acc, %a, %a accumulate %live
+      ^""",
         ctas=1,
     ),
     Case(
@@ -247,7 +250,7 @@ hint: nobody arrives on round 0 of %done[0] before this wait: the copies, or the
 f.tile:31:7: error: round 1 of %done[0] completes, and nobody has waited for it: two completions without a wait between
       tile.commit %done
       ^
-hint: the wait at line 32 asked for parity 0, which round 0 had already satisfied; a barrier keeps its parity for the life of the kernel, and round r is waited for with parity r & 1: flip the phase once for each round of its slot, and carry it from tile to tile (resetting it is right only if every barrier completes an even number of rounds per tile)
+hint: the wait at line 32 asks for parity 0, which round 0 satisfied; round 1, parity 1, comes next: round r is waited for with parity r & 1, counted over the life of the kernel
 f.tile:32:7: note: this wait found round 0 complete, which had been waited for before
       tile.mbarrier.try_wait %done, %mma
       ^""",
@@ -263,7 +266,7 @@ f.tile:32:7: note: this wait found round 0 complete, which had been waited for b
 f.tile:30:7: error: no wait orders this MMA's read of %ring[1] after the TMA load into %ring[1]
       tile.mma %acc, %a, %a accumulate %live
       ^
-hint: the wait at line 28 asked for parity 1, which reads as complete before round 0 is; a barrier keeps its parity for the life of the kernel, and round r is waited for with parity r & 1: flip the phase once for each round of its slot, and carry it from tile to tile (resetting it is right only if every barrier completes an even number of rounds per tile)
+hint: the wait at line 28 asks for parity 1, which is satisfied before round 0 completes; the load into %ring[1] counts in round 0, parity 0: round r is waited for with parity r & 1, counted over the life of the kernel
 f.tile:26:9: note: the TMA load into %ring[1], whose bytes count in round 0 of %full[1]
         tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]
         ^
@@ -279,7 +282,7 @@ f.tile:28:7: note: this wait came before all rounds
         (("%done = tile.mbarrier.init count 1", "%done = tile.mbarrier.init count 2"),),
         (16, 16),
         """\
-f.tile:32:7: error: this wait never ends: all threads wait for parity 0 of %done[0], which has completed 0 rounds; round 0 (parity 0) has 1 of 2 arrivals and 0 of 0 announced bytes
+f.tile:32:7: error: this wait for parity 0 never ends: round 0 of %done[0] has 1 of 2 arrivals
       tile.mbarrier.try_wait %done, %mma
       ^
 hint: 1 more arrival is missing: each round takes 2, one for a commit and one for each role that arrives
@@ -308,7 +311,7 @@ f.tile:31:7: note: round 0 of %done[0]: a commit of the MMAs up to number 1
         ),
         (16, 48),
         """\
-f.tile:29:7: error: this wait never ends: all threads wait for parity 1 of %full[0], which has completed 1 round; round 1 (parity 1) has 0 of 1 arrivals and 0 of 0 announced bytes
+f.tile:29:7: error: this wait for parity 1 never ends: round 1 of %full[0] has 0 of 1 arrivals
       tile.mbarrier.try_wait %full[%s], %tma
       ^
 hint: round 0, the last that completed, has been waited for already, and nobody arrives on round 1: either nobody refills this stage any more, or this phase was flipped too early (a phase flips once for each round of its slot)
@@ -333,7 +336,7 @@ f.tile:29:7: note: a wait for parity 0 of %full[0] blocks on round 0
 f.tile:29:7: error: no wait orders this MMA's read of %ring[0] after the TMA load into %ring[0]
       tile.mma %acc, %a, %a accumulate %live
       ^
-hint: wait for round 0 of %full[0] first: `tile.mbarrier.try_wait` with parity 0
+hint: wait for %full[0] between lines 26 and 29: `tile.mbarrier.try_wait` with a phase that flips once for each round of its slot
 f.tile:26:9: note: the TMA load into %ring[0], whose bytes count in round 0 of %full[0]
         tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]
         ^""",
@@ -395,7 +398,7 @@ f.tile:28:7: note: the wait
 f.tile:26:9: error: no wait orders this TMA load into %ring[0] after the MMA that reads %ring[0]
         tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]
         ^
-hint: wait for round 0 of %done[0] first: `tile.mbarrier.try_wait` with parity 0
+hint: wait for %done[0] behind line 31, before the loop comes to line 26 again: `tile.mbarrier.try_wait` with a phase that flips once for each round of its slot
 f.tile:30:7: note: the MMA that reads %ring[0]
       tile.mma %acc, %a, %a accumulate %live
       ^
@@ -732,7 +735,10 @@ f.tile:4:10: note: %b is allocated here
 f.tile:41:10: error: this read of %acc finds what no MMA has written
     %r = tile.copy_async %acc dispatch tmem : !tile.reg<16x16xf32>
          ^
-hint: a tile with no MMA (K = 0) stores zeros without reading the accumulator: branch on whether there was one
+hint: no MMA ran in this launch: does the loop of the MMAs run often enough? Where it may not run at all (K = 0), branch on whether there was an MMA, and store zeros without reading the accumulator
+f.tile:22:15: note: the loop of the MMAs
+    %last:4 = scf.for %k = %c0 to %K step %c16 iter_args(%live = %no, %s = %s0, %tma = %t0, %mma = %m0) -> (i1, index, i32, i32) {
+              ^
 f.tile:4:10: note: %acc is allocated here
   %acc = tile.alloc : !tile.acc<16x16xf32>
          ^""",
@@ -1383,6 +1389,226 @@ f.tile:32:7: error: this wait leaves 1 commit outstanding, but only 0 came after
       tile.mbarrier.try_wait %done, %mma outstanding 1
       ^
 hint: write `outstanding 0` at most: on sm_90a the wait would return before its MMAs are complete""",
+        ctas=1,
+    ),
+    Case(
+        "budget for nothing",
+        "deadlock",
+        COPY,
+        (("      tile.copy_async %A[%m, %n] to %a dispatch tma signal %full\n", ""),),
+        (16, 16),
+        """\
+f.tile:9:7: error: %full[0] announces 512 bytes, but no copy signals it: the wait at line 11 never ends
+      tile.mbarrier.arrive.expect_tx %full, 512
+      ^
+hint: let the copies of the round signal %full[0], or announce nothing
+f.tile:11:5: note: the wait for parity 0
+    tile.mbarrier.try_wait %full, %p0
+    ^""",
+    ),
+    Case(
+        "an arrival in place of the announcement",
+        "deadlock",
+        GEMM,
+        (("tile.mbarrier.arrive.expect_tx %full[%s], 512", "tile.mbarrier.arrive %full[%s]"),),
+        (16, 16),
+        """\
+f.tile:28:7: error: this wait for parity 0 never ends: round 0 of %full[0] has 1 of 1 arrivals and 512 of 0 announced bytes
+      tile.mbarrier.try_wait %full[%s], %tma
+      ^
+hint: copies of 512 bytes signal this round, but nobody has announced them: `tile.mbarrier.arrive.expect_tx` comes with them, once a round
+f.tile:25:9: note: round 0 of %full[0]: an arrival
+        tile.mbarrier.arrive %full[%s]
+        ^
+f.tile:26:9: note: round 0 of %full[0]: a load into %ring[0] brings 512 bytes
+        tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]
+        ^""",
+        ctas=1,
+    ),
+    Case(
+        "no commit, in a ring",
+        "deadlock",
+        GEMM,
+        (
+            ("      tile.commit %done\n", ""),
+            (
+                "%done = tile.mbarrier.init count 1 : !tile.mbarrier<1>",
+                "%done = tile.mbarrier.init count 1 : !tile.mbarrier<2>",
+            ),
+            ("try_wait %done, %mma", "try_wait %done[%s], %mma"),
+        ),
+        (16, 16),
+        """\
+f.tile:31:7: error: this wait for parity 0 never ends: round 0 of %done[0] has 0 of 1 arrivals
+      tile.mbarrier.try_wait %done[%s], %mma
+      ^
+hint: no tile.commit names %done: put `tile.commit %done[%s]` behind the MMA at line 30
+f.tile:30:7: note: the MMA, which nothing commits
+      tile.mma %acc, %a, %a accumulate %live
+      ^""",
+        ctas=1,
+    ),
+    Case(
+        "wait in front of the load",
+        "deadlock",
+        COPY,
+        (("    tile.single_thread {\n", "    tile.mbarrier.try_wait %full, %p0\n    tile.single_thread {\n"),),
+        (16, 16),
+        """\
+f.tile:8:5: error: this wait for parity 0 never ends: round 0 of %full[0] has 0 of 1 arrivals
+    tile.mbarrier.try_wait %full, %p0
+    ^
+hint: nobody arrives on round 0 of %full[0] before this wait: the copies, or the commit, that complete it come first""",
+    ),
+    Case(
+        "load not waited, no loop",
+        "race",
+        COPY,
+        (("    tile.mbarrier.try_wait %full, %p0\n", ""),),
+        (16, 16),
+        """\
+f.tile:12:10: error: no wait orders this read of %a after the TMA load into %a
+    %r = tile.load %a : !tile.reg<16x16xf16>
+         ^
+hint: wait for round 0 of %full[0] first: `tile.mbarrier.try_wait` with parity 0
+f.tile:10:7: note: the TMA load into %a, whose bytes count in round 0 of %full[0]
+      tile.copy_async %A[%m, %n] to %a dispatch tma signal %full
+      ^""",
+    ),
+    Case(
+        "fence in front of the wait",
+        "race",
+        GEMM,
+        (
+            (
+                "      tile.mbarrier.try_wait %full[%s], %tma\n      tile.fence after_thread_sync // loaded\n",
+                "      tile.fence after_thread_sync // loaded\n      tile.mbarrier.try_wait %full[%s], %tma\n",
+            ),
+        ),
+        (16, 16),
+        """\
+f.tile:30:7: error: no fence after_thread_sync orders this MMA's read of %ring[0] after the wait for the TMA load into %ring[0]
+      tile.mma %acc, %a, %a accumulate %live
+      ^
+hint: the fence at line 28 stands in front of the wait at line 29; put it behind: tensor-core operations are ordered after what the threads know at their last such fence, and after nothing else
+f.tile:26:9: note: the TMA load into %ring[0], whose bytes count in round 0 of %full[0]
+        tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%s]
+        ^
+f.tile:29:7: note: the wait
+      tile.mbarrier.try_wait %full[%s], %tma
+      ^""",
+        ctas=1,
+    ),
+    Case(
+        "fence in front of the barrier",
+        "race",
+        GEMM,
+        (
+            ("  tile.fence after_thread_sync // free\n", ""),
+            (
+                "    tile.fence before_thread_sync\n",
+                "    tile.fence before_thread_sync\n    tile.fence after_thread_sync\n    tile.fence proxy_async\n",
+            ),
+        ),
+        (16, 16),
+        """\
+f.tile:63:3: error: no fence after_thread_sync orders giving back %acc after the read of %acc
+  tile.free %acc
+  ^
+hint: the fence at line 50 stands in front of the cta_sync at line 52; put it behind: tensor-core operations are ordered after what the threads know at their last such fence, and after nothing else
+f.tile:41:10: note: the read of %acc
+    %r = tile.copy_async %acc dispatch tmem : !tile.reg<16x16xf32>
+         ^""",
+        ctas=1,
+    ),
+    Case(
+        "more loads than its loop waits for",
+        "in flight",
+        COPY,
+        (
+            (
+                "    tile.mbarrier.try_wait %full, %p0\n    %r = tile.load %a : !tile.reg<16x16xf16>\n",
+                """\
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    scf.for %i = %c0 to %c0 step %c1 {
+      tile.mbarrier.try_wait %full, %p0
+    }
+    %r = tile.splat 1.0 : !tile.reg<16x16xf16>
+""",
+            ),
+        ),
+        (16, 16),
+        """\
+f.tile:10:7: error: the CTA ends before this TMA load, which completes on round 0 of %full[0], has been waited for
+      tile.copy_async %A[%m, %n] to %a dispatch tma signal %full
+      ^
+hint: guard it: issue only for the steps that the loop at line 14, which waits, comes to (%i < %c0): the engine would write into the shared memory of the next CTA""",
+    ),
+    Case(
+        "more loads than its open loop waits for",
+        "in flight",
+        COPY,
+        (
+            (
+                "    tile.mbarrier.try_wait %full, %p0\n    %r = tile.load %a : !tile.reg<16x16xf16>\n",
+                """\
+    %no = arith.constant false
+    scf.while () : () -> () {
+      scf.condition(%no)
+    } do {
+      tile.mbarrier.try_wait %full, %p0
+      scf.yield
+    }
+    %r = tile.splat 1.0 : !tile.reg<16x16xf16>
+""",
+            ),
+        ),
+        (16, 16),
+        """\
+f.tile:10:7: error: the CTA ends before this TMA load, which completes on round 0 of %full[0], has been waited for
+      tile.copy_async %A[%m, %n] to %a dispatch tma signal %full
+      ^
+hint: guard it: issue only for the steps that the loop at line 13, which waits, comes to: the engine would write into the shared memory of the next CTA""",
+    ),
+    Case(
+        "the wait for a load finds the round before",
+        "in flight",
+        COPY,
+        (
+            (
+                "    tile.single_thread {\n",
+                "    %c0 = arith.constant 0 : index\n    %c1 = arith.constant 1 : index\n    %c2 = arith.constant 2 : index\n    scf.for %i = %c0 to %c2 step %c1 {\n    tile.single_thread {\n",
+            ),
+            (
+                "    %r = tile.load %a : !tile.reg<16x16xf16>\n",
+                "    }\n    %r = tile.splat 1.0 : !tile.reg<16x16xf16>\n",
+            ),
+        ),
+        (16, 16),
+        """\
+f.tile:14:7: error: the CTA ends before this TMA load, which completes on round 1 of %full[0], has been waited for
+      tile.copy_async %A[%m, %n] to %a dispatch tma signal %full
+      ^
+hint: wait for it with parity 1, or do not issue it: the engine would write into the shared memory of the next CTA""",
+    ),
+    Case(
+        "another accumulator not written",
+        "uninitialised",
+        GEMM,
+        (
+            ("    %r = tile.copy_async %acc", "    %r = tile.copy_async %other_acc"),
+            ("  %full =", "  %other_acc = tile.alloc : !tile.acc<16x16xf32>\n  %full ="),
+        ),
+        (16, 16),
+        """\
+f.tile:42:10: error: this read of %other_acc finds what no MMA has written
+    %r = tile.copy_async %other_acc dispatch tmem : !tile.reg<16x16xf32>
+         ^
+hint: no MMA has written %other_acc here. Where that may be (K = 0), branch on whether there was an MMA, and store zeros without reading the accumulator
+f.tile:5:16: note: %other_acc is allocated here
+  %other_acc = tile.alloc : !tile.acc<16x16xf32>
+               ^""",
         ctas=1,
     ),
 ]

@@ -114,19 +114,45 @@ class Mistake:
 
 MISTAKES = [
     Mistake(
+        "the byte budget is too small",
+        "deadlock",
+        (("], 32768", "], 32752"),),
+        (128, 128, 64),
+        """\
+f.tile:50:13: error: %full[0] announces 32752 bytes, but its copies bring 32768: the wait at line 77 never ends
+            tile.mbarrier.arrive.expect_tx %full[%stage], 32752
+            ^
+hint: the byte budget is too small by 16 bytes: announce 32768 bytes, what the copies of the round bring (a box over the edge counts in full). The count runs through zero without stopping on it
+f.tile:51:13: note: round 0 of %full[0]: a load into %Asmem[0] brings 16384 bytes
+            tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%stage]
+            ^
+f.tile:52:13: note: round 0 of %full[0]: a load into %Bsmem[0] brings 16384 bytes
+            tile.copy_async %B[%n, %k] to %b dispatch tma signal %full[%stage]
+            ^
+f.tile:77:11: note: role "mma" waits for parity 0 of %full[0], whose round 0 has 1 of 1 arrivals and 32768 of 32752 announced bytes
+          tile.mbarrier.try_wait %full[%stage], %phase
+          ^
+f.tile:38:5: note: role "load" is over
+    tile.role "load" {
+    ^
+f.tile:110:11: note: role "store" waits for parity 0 of %acc_ready[0], whose round 0 has 0 of 1 arrivals: role "mma", which arrives on it, waits too, at line 77
+          tile.mbarrier.try_wait %acc_ready, %ready
+          ^""",
+    ),
+    Mistake(
         "the producer's first wait asks for phase 0",
         "deadlock",
         (("%p0 = %one) : (index, index, i32)", "%p0 = %phase0) : (index, index, i32)"),),
         (128, 128, 64),
         """\
-f.tile:49:13: error: this wait never ends, and no other role can go on either: the issuing thread of role "load" waits for parity 0 of %empty[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes
+f.tile:49:13: error: this wait never ends, and no other role can go on either: the issuing thread of role "load" waits for parity 0 of %empty[0], whose round 0 has 0 of 1 arrivals
             tile.mbarrier.try_wait %empty[%stage], %phase // the MMA that read this stage last is complete
             ^
 hint: nothing has used this stage yet, so that nobody releases it: the first pass through a ring must not wait. Start with parity 1, which reads as complete before round 0 is, and flip it once for each round of the slot
-f.tile:77:11: note: role "mma" waits for parity 0 of %full[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes: role "load", which arrives on it, waits too, at line 49
+f.tile:77:11: note: role "mma" waits for parity 0 of %full[0], whose round 0 has 0 of 1 arrivals: role "load", which arrives on it, waits too, at line 49
           tile.mbarrier.try_wait %full[%stage], %phase
           ^
-f.tile:110:11: note: role "store" waits for parity 0 of %acc_ready[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes: role "mma", which arrives on it, waits too, at line 77
+f.tile:110:11: note: role "store" waits for parity 0 of %acc_ready[0], whose round 0 has 0 of 1 arrivals: role "mma", which arrives on it, waits too, at line 77
           tile.mbarrier.try_wait %acc_ready, %ready
           ^""",
     ),
@@ -136,14 +162,14 @@ f.tile:110:11: note: role "store" waits for parity 0 of %acc_ready[0], which has
         (NEVER_RELEASED,),
         (128, 128, 320),
         """\
-f.tile:49:13: error: this wait never ends, and no other role can go on either: the issuing thread of role "load" waits for parity 0 of %empty[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes
+f.tile:49:13: error: this wait never ends, and no other role can go on either: the issuing thread of role "load" waits for parity 0 of %empty[0], whose round 0 has 0 of 1 arrivals
             tile.mbarrier.try_wait %empty[%stage], %phase // the MMA that read this stage last is complete
             ^
 hint: nobody arrives on %empty[0]: whoever has used what it guards releases it once a round, with tile.commit behind its MMAs or with tile.mbarrier.arrive
-f.tile:77:11: note: role "mma" waits for parity 1 of %full[0], which has completed 1 round; round 1 (parity 1) has 0 of 1 arrivals and 0 of 0 announced bytes: role "load", which arrives on it, waits too, at line 49
+f.tile:77:11: note: role "mma" waits for parity 1 of %full[0], whose round 1 has 0 of 1 arrivals: role "load", which arrives on it, waits too, at line 49
           tile.mbarrier.try_wait %full[%stage], %phase
           ^
-f.tile:109:11: note: role "store" waits for parity 0 of %acc_ready[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes: role "mma", which arrives on it, waits too, at line 77
+f.tile:109:11: note: role "store" waits for parity 0 of %acc_ready[0], whose round 0 has 0 of 1 arrivals: role "mma", which arrives on it, waits too, at line 77
           tile.mbarrier.try_wait %acc_ready, %ready
           ^""",
     ),
@@ -153,14 +179,14 @@ f.tile:109:11: note: role "store" waits for parity 0 of %acc_ready[0], which has
         (("%empty = tile.mbarrier.init count 1", "%empty = tile.mbarrier.init count 2"),),
         (128, 128, 192),
         """\
-f.tile:49:13: error: this wait never ends, and no other role can go on either: the issuing thread of role "load" waits for parity 0 of %empty[0], which has completed 0 rounds; round 0 (parity 0) has 1 of 2 arrivals and 0 of 0 announced bytes
+f.tile:49:13: error: this wait never ends, and no other role can go on either: the issuing thread of role "load" waits for parity 0 of %empty[0], whose round 0 has 1 of 2 arrivals
             tile.mbarrier.try_wait %empty[%stage], %phase // the MMA that read this stage last is complete
             ^
 hint: 1 more arrival is missing: each round takes 2, one for a commit and one for each role that arrives
-f.tile:77:11: note: role "mma" waits for parity 1 of %full[0], which has completed 1 round; round 1 (parity 1) has 0 of 1 arrivals and 0 of 0 announced bytes: role "load", which arrives on it, waits too, at line 49
+f.tile:77:11: note: role "mma" waits for parity 1 of %full[0], whose round 1 has 0 of 1 arrivals: role "load", which arrives on it, waits too, at line 49
           tile.mbarrier.try_wait %full[%stage], %phase
           ^
-f.tile:110:11: note: role "store" waits for parity 0 of %acc_ready[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes: role "mma", which arrives on it, waits too, at line 77
+f.tile:110:11: note: role "store" waits for parity 0 of %acc_ready[0], whose round 0 has 0 of 1 arrivals: role "mma", which arrives on it, waits too, at line 77
           tile.mbarrier.try_wait %acc_ready, %ready
           ^""",
     ),
@@ -176,7 +202,7 @@ f.tile:110:11: note: role "store" waits for parity 0 of %acc_ready[0], which has
 f.tile:81:11: error: no wait orders this MMA's read of %Asmem[1] after the TMA load into %Asmem[1]
           tile.mma %acc, %a, %b accumulate %accumulate
           ^
-hint: the wait at line 77 asked for parity 0, which round 0 had already satisfied; a barrier keeps its parity for the life of the kernel, and round r is waited for with parity r & 1: flip the phase once for each round of its slot, and carry it from tile to tile (resetting it is right only if every barrier completes an even number of rounds per tile)
+hint: the wait at line 77 asks for parity 0, which round 0 satisfied; the load into %Asmem[1] counts in round 1, parity 1: round r is waited for with parity r & 1, counted over the life of the kernel; carry the phase from tile to tile
 f.tile:51:13: note: the TMA load into %Asmem[1], whose bytes count in round 1 of %full[1]
             tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%stage]
             ^
@@ -193,7 +219,7 @@ f.tile:77:11: note: this wait found round 0 complete, not round 1
 f.tile:51:13: error: no wait orders this TMA load into %Asmem[0] after the TMA load into %Asmem[0]
             tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%stage]
             ^
-hint: the wait at line 49 asked for parity 1, which round 1 had already satisfied; a barrier keeps its parity for the life of the kernel, and round r is waited for with parity r & 1: flip the phase once for each round of its slot, and carry it from tile to tile (resetting it is right only if every barrier completes an even number of rounds per tile)
+hint: the wait at line 49 asks for parity 1, which round 1 satisfied; round 2, parity 0, comes next: round r is waited for with parity r & 1, counted over the life of the kernel; carry the phase from tile to tile
 f.tile:51:13: note: the TMA load into %Asmem[0], whose bytes count in round 2 of %full[0]
             tile.copy_async %A[%m, %k] to %a dispatch tma signal %full[%stage]
             ^
@@ -241,7 +267,7 @@ f.tile:82:11: note: its commit, which arrives in round 0 of %empty[1]
 f.tile:114:17: error: no wait orders this read of %acc after the MMA that writes %acc
           %r0 = tile.copy_async %left dispatch tmem : !tile.reg<128x64xf32>
                 ^
-hint: the wait at line 110 asked for parity 1, which reads as complete before round 0 is; a barrier keeps its parity for the life of the kernel, and round r is waited for with parity r & 1: flip the phase once for each round of its slot, and carry it from tile to tile (resetting it is right only if every barrier completes an even number of rounds per tile)
+hint: the wait at line 110 asks for parity 1, which is satisfied before round 0 completes; the commit at line 91 arrives in round 0, parity 0: round r is waited for with parity r & 1, counted over the life of the kernel
 f.tile:81:11: note: the MMA that writes %acc
           tile.mma %acc, %a, %b accumulate %accumulate
           ^
@@ -292,14 +318,14 @@ f.tile:80:11: note: the MMA
         ((FREE_ARRIVAL, ""),),
         (256, 128, 64),
         """\
-f.tile:72:11: error: this wait never ends, and no other role can go on either: role "mma" waits for parity 0 of %acc_free[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes
+f.tile:72:11: error: this wait never ends, and no other role can go on either: role "mma" waits for parity 0 of %acc_free[0], whose round 0 has 0 of 1 arrivals
           tile.mbarrier.try_wait %acc_free, %free // the epilogue has read the tile before
           ^
 hint: nobody arrives on %acc_free[0]: whoever has used what it guards releases it once a round, with tile.commit behind its MMAs or with tile.mbarrier.arrive
 f.tile:38:5: note: role "load" is over
     tile.role "load" {
     ^
-f.tile:110:11: note: role "store" waits for parity 1 of %acc_ready[0], which has completed 1 round; round 1 (parity 1) has 0 of 1 arrivals and 0 of 0 announced bytes: role "mma", which arrives on it, waits too, at line 72
+f.tile:110:11: note: role "store" waits for parity 1 of %acc_ready[0], whose round 1 has 0 of 1 arrivals: role "mma", which arrives on it, waits too, at line 72
           tile.mbarrier.try_wait %acc_ready, %ready
           ^""",
     ),
@@ -398,14 +424,14 @@ f.tile:77:11: note: the wait for round 0
         ),
         (384, 128, 64),
         """\
-f.tile:49:13: error: this wait never ends, and no other role can go on either: the issuing thread of role "load" waits for parity 0 of %empty[1], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes
+f.tile:49:13: error: this wait never ends, and no other role can go on either: the issuing thread of role "load" waits for parity 0 of %empty[1], whose round 0 has 0 of 1 arrivals
             tile.mbarrier.try_wait %empty[%stage], %phase // the MMA that read this stage last is complete
             ^
 hint: nothing has used this stage yet, so that nobody releases it: the first pass through a ring must not wait. Start with parity 1, which reads as complete before round 0 is, and flip it once for each round of the slot
-f.tile:77:11: note: role "mma" waits for parity 0 of %full[1], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes: role "load", which arrives on it, waits too, at line 49
+f.tile:77:11: note: role "mma" waits for parity 0 of %full[1], whose round 0 has 0 of 1 arrivals: role "load", which arrives on it, waits too, at line 49
           tile.mbarrier.try_wait %full[%stage], %phase
           ^
-f.tile:110:11: note: role "store" waits for parity 1 of %acc_ready[0], which has completed 1 round; round 1 (parity 1) has 0 of 1 arrivals and 0 of 0 announced bytes: role "mma", which arrives on it, waits too, at line 77
+f.tile:110:11: note: role "store" waits for parity 1 of %acc_ready[0], whose round 1 has 0 of 1 arrivals: role "mma", which arrives on it, waits too, at line 77
           tile.mbarrier.try_wait %acc_ready, %ready
           ^""",
     ),
@@ -420,7 +446,7 @@ f.tile:110:11: note: role "store" waits for parity 1 of %acc_ready[0], which has
         ),
         (128, 128, 0),
         """\
-f.tile:71:9: error: this wait never ends: role "mma" waits for parity 0 of %full[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes
+f.tile:71:9: error: this wait never ends: role "mma" waits for parity 0 of %full[0], whose round 0 has 0 of 1 arrivals
         tile.mbarrier.try_wait %full[%s0], %p0
         ^
 hint: role "load", which arrives on it, is over: nobody completes this round any more. All roles count the same rounds: where one skips a tile (K = 0), all do
@@ -442,7 +468,7 @@ f.tile:99:5: note: role "store" is over
         ),
         (128, 128, 0),
         """\
-f.tile:109:9: error: this wait never ends: role "store" waits for parity 0 of %acc_ready[0], which has completed 0 rounds; round 0 (parity 0) has 0 of 1 arrivals and 0 of 0 announced bytes
+f.tile:109:9: error: this wait never ends: role "store" waits for parity 0 of %acc_ready[0], whose round 0 has 0 of 1 arrivals
         tile.mbarrier.try_wait %acc_ready, %ready
         ^
 hint: role "mma", which arrives on it, is over: nobody completes this round any more. All roles count the same rounds: where one skips a tile (K = 0), all do
@@ -614,7 +640,7 @@ def test_what_is_handed_over_is_known(before: str, roles: tuple[str, ...], after
         ("", (ARRIVE + ARRIVE, WAIT), "", "rounds", """round 1 of %bar[0] completes, and nothing makes it come after the wait of the issuing thread of role "b" for round 0"""),
         ("", (ARRIVE + ARRIVE + ARRIVE, WAIT), "", "rounds", """this wait of the issuing thread of role "b" finds round 2 of %bar[0] complete, but nothing makes it come after round 1: it may pass as soon as round 0 is complete"""),
         ("", (WAIT, ARRIVE + WAIT + ARRIVE + WAIT_1), "", "rounds", """round 1 of %bar[0] completes while role "a" may still be waiting for round 0: two completions without a wait between"""),
-        ("", (ARRIVE + WAIT + ARRIVE + WAIT_1, WAIT), "", "deadlock", """this wait never ends: role "b" waits for parity 0 of %bar[0], which has completed 2 rounds"""),
+        ("", (ARRIVE + WAIT + ARRIVE + WAIT_1, WAIT), "", "deadlock", """this wait never ends: role "b" waits for parity 0 of %bar[0], whose round 2 has 0 of 1 arrivals"""),
         ("", (WAIT_1, ARRIVE + WAIT), "", "rounds", """round 0 of %bar[0] completes, and nothing makes it come after the wait of the issuing thread of role "a" for what comes before round 0"""),
         (FILL + "tile.fence proxy_async\ntile.cta_sync\n", (STORE + ARRIVE, WAIT + DRAIN), "", "in flight", "the CTA ends before this TMA store has read its tile"),
         (FILL + "tile.fence proxy_async\ntile.cta_sync\n", (STORE + DRAIN, STORE + DRAIN), "", "race", "this store touches what an earlier TMA store writes to %D, and nothing has waited for that write"),

@@ -57,7 +57,8 @@ def test_the_lesson_is_refuted(cli: Callable[..., Any]) -> None:
     finished = cli("check", _LESSON)
     assert (finished.code, finished.err) == (1, "")
     first, second, *_ = finished.out.splitlines()
-    assert first.startswith("refuted: gemm, ")
+    assert first == "refuted: gemm, with M = 256, K = 64, N = 128: 2 tiles on one CTA"
+    assert "this happens with" not in finished.out
     assert second.startswith(f"{_LESSON}:")
     assert ": error: " in second
 
@@ -110,6 +111,7 @@ def test_json(examples: Path, cli: Callable[..., Any], verdict: Callable[..., No
         "kernel",
         "summary",
         "diagnostic",
+        "warnings",
         "assumptions",
         "states",
         "seconds",
@@ -152,7 +154,7 @@ def test_json_of_a_proof_and_a_run(examples: Path, cli: Callable[..., Any]) -> N
     found = json.loads(cli("check", examples / "gemm.tile", _PIPELINE, _SHAPE, "--format=json").out)
     assert (found["verdict"], found["diagnostic"]) == ("proved", None)
     assert found["run"]["shape"] == {"M": 200, "N": 136, "K": 200}
-    assert found["run"]["compared"] is True
+    assert found["run"]["compared"] == "the program"
     assert found["run"]["diagnostic"] is None
     assert found["run"]["report"]["tiles"] == 4
 
@@ -198,7 +200,61 @@ def test_a_run_of_the_program_as_well(examples: Path, cli: Callable[..., Any]) -
     assert last.endswith("; the numbers are those of the program")
     finished = cli("check", examples / "step6_persistent.tile", _SHAPE)
     assert finished.code == 0
-    assert finished.out.splitlines()[-1].endswith(" stalls")  # by hand: there is no other program to compare with
+    assert finished.out.splitlines()[-1].endswith(
+        "; compared with nothing, since this kernel has a schedule already: --like FILE compares with a program without one"
+    )
+
+
+def test_a_run_against_another_program(examples: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
+    kernel, program = examples / "step6_persistent.tile", examples / "gemm.tile"
+    finished = cli("check", kernel, _SHAPE, "--like", program)
+    assert finished.code == 0
+    assert finished.out.splitlines()[-1].endswith(f"; the numbers are those of {program}")
+    found = json.loads(cli("check", kernel, _SHAPE, "--like", program, "--format=json").out)
+    assert found["run"]["compared"] == str(program)
+    assert json.loads(cli("check", kernel, _SHAPE, "--format=json").out)["run"]["compared"] is None
+    half = tmp_path / "half.tile"
+    half.write_text(program.read_text().replace("step (128, 128)", "step (128, 256)"))
+    finished = cli("check", kernel, _SHAPE, "--like", half)
+    assert finished.code == 1
+    assert "error: D[0, 128] is " in finished.out
+    assert ", and the program does not write it: 1600 of 27200 elements are wrong\n" in finished.out
+
+
+_FIVE = "".join(f"%acc{i} = tile.alloc : !tile.acc<128x128xf32>\n" for i in range(4)) + "%acc = "
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "ring<2 x",
+            "ring<8 x",
+            "the kernel needs 393244 bytes of shared memory, a CTA of sm_100a has 232448",
+        ),
+        ("%acc = ", _FIVE, "the accumulators need 1024 tensor-memory columns, sm_100a has 512"),
+    ],
+)
+def test_what_does_not_fit_is_said(
+    old: str,
+    new: str,
+    message: str,
+    examples: Path,
+    tmp_path: Path,
+    cli: Callable[..., Any],
+    verdict: Callable[..., None],
+) -> None:
+    path = tmp_path / "large.tile"
+    path.write_text(cli("compile", examples / "gemm.tile", _PIPELINE, "--emit=tile", "-o", "-").out.replace(old, new))
+    verdict(Verdict("proved", "for every K"))
+    finished = cli("check", path)
+    assert finished.code == 0
+    first, second, *_ = finished.out.splitlines()
+    assert first == "proved: gemm, for every K"
+    assert second == f"{path}:2:3: warning: {message}"
+    assert "hint: use smaller tiles" in finished.out
+    found = json.loads(cli("check", path, "--format=json").out)
+    assert [one["message"] for one in found["warnings"]] == [message]
 
 
 def test_a_shape_has_the_variant_of_a_launch(examples: Path, cli: Callable[..., Any]) -> None:
@@ -291,6 +347,8 @@ _LOWERED = "the pipeline leaves no tile code: lower is in it"
         (["gemm.tile", "--shape=M=1"], "gemm.tile:2:1: error: no extent for K, N in --shape"),
         (["gemm.tile", "--shape=M=1,N=1,K=1,Q=1"], "gemm.tile:2:1: error: Q: no such extent in --shape"),
         (["gemm.tile", "--shape=M"], "<shape>:1:1: error: expected a name and an extent, found 'M'"),
+        (["gemm.tile", "--like=gemm.tile"], "error: --like is what a run is compared with, and there is none"),
+        (["gemm.py"], "error: gemm.py is Python, and what is read here is tile code"),
         (["gemm.tile", "--ctas=2"], "error: --ctas is the grid of a run, and there is none"),
         (
             ["gemm.tile", "--shape=M=1,N=1,K=1", "--ctas=2"],
@@ -314,6 +372,7 @@ def test_bad_input(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("gemm.tile").write_text((examples / "gemm.tile").read_text())
+    Path("gemm.py").write_text("import tilec")
     Path("empty.tile").write_text("func.func private @f()")
     Path("two.tile").write_text("tile.kernel @f() {\n}\ntile.kernel @g() {\n}\n")
     Path("binary.tile").write_bytes(b"\x7fELF\x00\xff")
@@ -326,6 +385,14 @@ def test_bad_input(
     assert message in text
     assert text.count("error: ") == 1
     assert "Traceback" not in text
+    finished = cli("check", *arguments, "--format=json")
+    assert finished.code == 1
+    found = json.loads(finished.out)
+    assert found["verdict"] in ("error", "refuted")
+    if found["verdict"] == "error":
+        assert list(found) == ["verdict", "diagnostic"]
+        assert found["diagnostic"]["message"] in text
+        assert "error: " not in finished.err
 
 
 def test_a_closed_stdout(examples: Path) -> None:

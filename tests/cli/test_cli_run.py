@@ -72,7 +72,7 @@ def test_an_output_that_is_not_written_fails(
         1,
         [
             "  0 tiles on 0 CTAs, 0 bytes loaded, 0 stored, 0 MMAs, 0 waits, 0 stalls",
-            "  D: relative error nan (limit 0.001), largest nan (limit 0.01)",
+            "  warning: 27200 of 27200 elements of D are never written, the first at (0, 0)",
             "FAIL",
         ],
     )
@@ -235,6 +235,80 @@ def test_other_kernels_have_a_cta_for_each_tile(
         f"{path}:2:1: error: --ctas bounds the grid of a persistent kernel; this one has a CTA for each tile\n"
         f"{path.read_text().splitlines()[1]}\n^\nhint: add persistent to --pipeline\n"
     )
+
+
+# ---- what it is compared with
+
+
+_ITSELF = (
+    "  compared with this same kernel, run in float64: a wrong formula passes too; --like FILE compares with a program"
+)
+
+
+def test_a_kernel_by_hand_is_compared_with_itself(examples: Path, cli: Callable[..., Any]) -> None:
+    finished = cli("run", examples / "step4_tma.tile", _SHAPE, "--device=sim")
+    assert finished.out.splitlines()[2].startswith(_ITSELF)
+    assert "compared with" not in cli("run", examples / "gemm.tile", "-p=tma", _SHAPE, "--device=sim").out
+
+
+def test_another_program_to_compare_with(examples: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
+    program = examples / "gemm.tile"
+    finished = cli("run", examples / "step4_tma.tile", _SHAPE, "--device=sim", "--like", program)
+    assert (finished.code, finished.out.splitlines()[2]) == (0, f"  compared with {program}")
+    wrong = tmp_path / "wrong.tile"
+    wrong.write_text(program.read_text().replace("over %A dim 1 step 64", "over %A dim 1 step 128"))
+    finished = cli("run", examples / "step4_tma.tile", _SHAPE, "--device=sim", "--like", wrong)
+    assert finished.out.endswith("FAIL\n")
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("", "nothing.tile", "error: cannot read nothing.tile"),
+        ("", "step5_pipeline.tile", ": error: gemm has a schedule already, and is no program to compare with"),
+        ("", "bias_relu.tile", ": error: bias_relu has 4 views, and gemm has 3"),
+        ("MxNxf16", "MxNxf32", ": error: D is f32, and D is f16"),
+        (
+            "%B: !tile.view<NxK",
+            "%B: !tile.view<KxN",
+            ": error: K is 72 in dimension 1 of %A, but 136 in dimension 0 of %B",
+        ),
+        ("%acc to %D[%m, %n]", "%acc to %A[%m, %n]", ": error: of A and A only one is written"),
+    ],
+)
+def test_a_program_that_is_none_to_compare_with(
+    command: str,
+    old: str,
+    new: str,
+    message: str,
+    examples: Path,
+    tmp_path: Path,
+    cli: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    like = examples / new if new in ("step5_pipeline.tile", "bias_relu.tile") else Path("nothing.tile")
+    if old:
+        like.write_text((examples / "gemm.tile").read_text().replace(old, new))
+    device = ["--device=sim"] if command == "run" else []
+    finished = cli(command, examples / "step4_tma.tile", _SHAPE, "--like", like, *device)
+    assert (finished.code, finished.out) == (1, "")
+    assert message in finished.err
+    assert finished.err.count("error: ") == 1
+
+
+def test_what_is_not_written_is_said(examples: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
+    path = tmp_path / "half.tile"
+    path.write_text((examples / "gemm.tile").read_text().replace("step (128, 128)", "step (128, 256)"))
+    said = "warning: 16384 of 32768 elements of D are never written, the first at (0, 128)"
+    shape = "--shape=M=128,N=256,K=64"
+    for pipeline in ("", "tma,pipeline(2)"):
+        finished = cli("run", path, shape, "--device=sim", f"--pipeline={pipeline}")
+        assert (finished.code, finished.out.splitlines()[2:]) == (1, [f"  {said}", "FAIL"])
+        finished = cli("check", path, shape, f"--pipeline={pipeline}")
+        assert finished.code == 0
+        assert f"{path}:2:69: {said}\n" in finished.out
 
 
 # ---- bad input

@@ -24,6 +24,12 @@ def test_what_is_refuted_is_not_compiled(examples: Path) -> None:
     assert tilec.compile(_reset(examples), check=False).compiled().ptx
 
 
+def test_the_refusal_names_the_launch(examples: Path) -> None:
+    with pytest.raises(PassError) as caught:
+        tilec.compile(_reset(examples)).compiled()
+    assert caught.value.diagnostic.notes[-1].message.startswith("this happens with M = ")
+
+
 def test_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilec.passes.check_protocol.check", lambda module, kernel: Verdict("refuted", "by decree"))
 

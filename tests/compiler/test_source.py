@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -173,6 +175,36 @@ def test_unknown_element_type() -> None:
     assert _error("tile.kernel @f(%A: !tile.view<MxKxf12>) {}").startswith(
         "t.tile:1:31: error: unsupported element type 'f12': tiles hold f16, bf16, f32\n"
     )
+
+
+def test_a_value_without_a_definition() -> None:
+    text = (
+        "tile.kernel @f(%size: index) {\n  %a = arith.addi %siz, %size : index\n  %b = arith.addi %siz, %q : index\n}"
+    )
+    assert _error(text) == (
+        "t.tile:2:19: error: %siz is not defined\n"
+        "  %a = arith.addi %siz, %size : index\n"
+        "                  ^\n"
+        "hint: did you mean %size?\n"
+        "t.tile:3:25: note: nor is %q\n"
+        "  %b = arith.addi %siz, %q : index\n"
+        "                        ^"
+    )
+
+
+def test_a_name_that_is_defined_elsewhere() -> None:
+    """The use that counts is one that no definition follows."""
+    one = "  %x = arith.addi %t, %t : i32\n  %t = arith.constant 1 : i32\n"
+    error = _error(f"tile.kernel @f() {{\n{one}}}\ntile.kernel @g() {{\n  %y = arith.addi %t, %t : i32\n}}")
+    assert error.startswith("t.tile:6:19: error: %t is not defined\n")
+
+
+def test_python_is_no_tile_code(examples: Path, cli: Callable[..., Any]) -> None:
+    path = examples / "gemm.py"
+    for command in ("compile", "check", "run", "opt"):
+        finished = cli(command, path)
+        assert (finished.code, finished.out) == (1, "")
+        assert finished.err.startswith(f"error: {path} is Python, and what is read here is tile code\nhint: ")
 
 
 def test_a_value_used_before_its_definition() -> None:

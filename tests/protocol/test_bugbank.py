@@ -337,10 +337,7 @@ def test_a_hang_is_told_and_not_waited_for() -> None:
     text = changed((EXAMPLES / "step5_pipeline.tile").read_text(), "tile.commit %mma_bar", "")
     kind, message, line = fault(parse_text(text, "f.tile"), gemm_arrays(128, 128, 64))
     assert (kind, line) == ("deadlock", "tile.mbarrier.try_wait %mma_bar, %phase_mma")
-    assert message.startswith(
-        "this wait never ends: all threads wait for parity 0 of %mma_bar[0], which has completed 0 rounds"
-    )
-    assert "round 0 (parity 0) has 0 of 1 arrival" in message
+    assert message == "this wait for parity 0 never ends: round 0 of %mma_bar[0] has 0 of 1 arrivals"
 
 
 @pytest.mark.parametrize(

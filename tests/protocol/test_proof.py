@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
@@ -9,7 +11,7 @@ from tilec.backend.protocol import Verdict, check
 from tilec.context import make_context
 from tilec.diagnostics import collect
 from tilec.driver import run_pass
-from tilec.source import parse_text
+from tilec.source import parse_file, parse_text
 from tilec.spec import parse_pipeline
 
 _HEAD = """
@@ -143,7 +145,7 @@ def test_a_count_that_starts_anew(depth: int) -> None:
     verdict = _counted(depth, carried="%c0")
     assert verdict.status == "refuted"
     assert verdict.diagnostic is not None
-    assert "carry it from tile to tile" in (verdict.diagnostic.hint or "")
+    assert "carry the phase from tile to tile" in (verdict.diagnostic.hint or "")
 
 
 def test_the_phase_of_another_depth() -> None:
@@ -221,6 +223,15 @@ def test_what_cannot_be_proved_is_simulated() -> None:
     assert verdict.diagnostic.message == "not proved: the phase of a wait is not known"
 
 
+def test_too_many_states(examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilec.backend.protocol.exploration._MOST_STATES", 2)
+    verdict = check(parse_file(examples / "step5_pipeline.tile"))
+    assert verdict.status == "checked"
+    assert verdict.diagnostic is not None
+    assert verdict.diagnostic.message == "not proved: more than 2 states"
+    assert verdict.diagnostic.hint == "a shallower ring, or fewer loops over different extents"
+
+
 def test_a_synchronous_kernel_has_no_protocol() -> None:
     verdict = check(
         parse_text("""
@@ -242,8 +253,7 @@ def test_fixed_extents_that_are_large() -> None:
     odd = text.replace("MxKxf16", "8192x192xf16").replace("NxKxf16", "8192x192xf16").replace("MxNxf16", "8192x8192xf16")
     verdict = check(parse_text(odd))
     assert verdict.status == "refuted"
-    assert verdict.diagnostic is not None
-    assert verdict.diagnostic.notes[-1].message == "this happens with D.0 = 128, D.1 = 64: 2 tiles on one CTA"
+    assert verdict.summary == "with D.0 = 128, D.1 = 64: 2 tiles on one CTA"
     huge = text.replace("MxKxf16", "65536x65600xf16").replace("NxKxf16", "Nx65600xf16")
     verdict = check(parse_text(huge))
     assert verdict.status == "checked"
@@ -268,8 +278,7 @@ def test_stores_that_do_not_depend_on_the_tile(pipeline: str) -> None:
     """Two tiles of one row store the same elements."""
     narrow, wide = (check(_compiled(_STORES.replace("STEP", step), pipeline)) for step in ("64", "65536"))
     assert narrow.status == "refuted"
-    assert narrow.diagnostic is not None
-    assert narrow.diagnostic.notes[-1].message.startswith("this happens with M = 64, K = 128: 2 tiles")
+    assert narrow.summary.startswith("with M = 64, K = 96: 2 tiles")
     assert wide.status == "checked"
     assert wide.diagnostic is not None
     assert wide.diagnostic.message == (
@@ -284,7 +293,8 @@ def test_tiles_larger_than_their_step() -> None:
     large = _STORES.replace("STEP", "64").replace("smem<64x32", "smem<128x32").replace("%k]", "%n]")
     verdict = check(_compiled(large, "tma(0)"))
     assert verdict.status == "refuted"
-    assert verdict.summary.startswith("CTA 0 stores and CTA 1 stores")
+    assert verdict.diagnostic is not None
+    assert verdict.diagnostic.message.startswith("CTA 0 stores and CTA 1 stores")
 
 
 def _compiled(text: str, pipeline: str) -> ModuleOp:

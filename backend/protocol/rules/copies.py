@@ -62,7 +62,7 @@ def store(k: Context, op: CopyAsyncOp, single: bool) -> Run:
     """TMA: shared tile to view."""
     if not single:
         return broken(op, "every thread of the CTA would issue this copy")
-    slot_of, region_of = find_slot(k, op.source), region_noter(k, op, "tma")
+    slot_of, region_of = find_slot(k, op.source), region_noter(k, op, "open")
 
     def issue(s: State) -> None:
         slot = slot_of(s)

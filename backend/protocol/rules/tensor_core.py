@@ -10,7 +10,7 @@ from tilec.backend.protocol.rules.context import BOTH, Context, Run, broken, fin
 from tilec.backend.protocol.rules.order import after_accumulator_reads, check_written, happens, need
 from tilec.backend.protocol.state import ISSUER, OTHERS, Accumulator, State
 from tilec.backend.protocol.values import Linear
-from tilec.dialects.tile import CommitOp, CopyAsyncOp, MmaOp, WaitLdOp
+from tilec.dialects.tile import CommitOp, CopyAsyncOp, MmaOp, SliceOp, WaitLdOp
 
 READY, LOADING = 0, 1
 """A register tile may be used, or waits for `tmem.wait_ld`."""
@@ -21,6 +21,8 @@ def mma(k: Context, op: MmaOp, single: bool) -> Run:
         return broken(op, "an MMA belongs to all threads of its role")
     if op.accumulate is None:
         raise OutOfScope(op, "tile.mma without `accumulate` is synchronous")
+    if isinstance(op.acc.owner, SliceOp):
+        raise OutOfScope(op, "an MMA on a part of an accumulator")
     number, memory = find_memory(k, op, op.acc)
     operands, flag = (find_slot(k, op.a), find_slot(k, op.b)), k.ids[op.accumulate]
     counter = _turn_counter(k, op)

@@ -53,6 +53,10 @@ def commit_group(k: Context, op: CommitGroupOp, single: bool) -> Run:
         if len(s.groups) == _MOST_GROUPS:
             raise Broken(op, f"{_MOST_GROUPS} bulk groups are pending: nobody waits for them")
         s.groups, s.open = (*s.groups, s.open), ()
+        if s.regions:
+            s.regions = frozenset(
+                region._replace(kind="tma") if region.kind == "open" else region for region in s.regions
+            )
 
     return run
 

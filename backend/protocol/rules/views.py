@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from xdsl.ir import BlockArgument, Operation
 
@@ -10,7 +11,7 @@ from tilec.backend.protocol.machine import Broken, OutOfScope
 from tilec.backend.protocol.regions import conflicting, tile_of
 from tilec.backend.protocol.rules.context import Context, Run
 from tilec.backend.protocol.state import Region, State
-from tilec.backend.protocol.values import Coordinate, Linear, Value
+from tilec.backend.protocol.values import Coordinate, Linear
 from tilec.dialects.tile import CopyAsyncOp, ScheduleOp, SmemType
 
 
@@ -34,7 +35,7 @@ def region_noter(k: Context, op: CopyAsyncOp, kind: str) -> Callable[[State, int
                 raise Broken(op, "this may touch the same part of the view as an earlier copy that may not be done")
         s.regions |= {region}
         if kind != "load" and number == k.scheduled:
-            _count_tile(k, s, op, start)
+            _count_tile(k, s, op, region)
 
     return note
 
@@ -52,17 +53,43 @@ def _outside(k: Context, region: Region, kind: str) -> str:
     return f"{what} may reach into the tile of another CTA"
 
 
-def _count_tile(k: Context, s: State, op: Operation, start: tuple[Value, ...]) -> None:
-    """Tiles are stored turn after turn, none twice, none left out."""
-    turns = {place.turn for place in start if isinstance(place, Coordinate)}
+def _count_tile(k: Context, s: State, op: Operation, region: Region) -> None:
+    """Tiles are stored turn after turn, none twice, none left out, each as a whole."""
+    turns = {place.turn for place in region.start if isinstance(place, Coordinate)}
     if len(turns) != 1:
         return
     (turn,) = turns
-    same = _turns_between(k, s, s.stored, turn)
-    if same == 1 and (isinstance(turn, int | Linear)):
-        s.stored = turn
-    elif same != 0:
+    ahead = _turns_between(k, s, s.stored, turn)
+    if ahead == 1 and (isinstance(turn, int | Linear)):
+        _check_covered(k, s, op)
+        s.stored, s.covered = turn, frozenset()
+    elif ahead != 0:
         raise Broken(op, "the tile that is stored here is not that of the turn after the last one stored")
+    offsets: list[int] = []
+    for place in region.start:
+        offset = place.offset if isinstance(place, Coordinate) else k.machine.resolved(s, place)
+        if not isinstance(offset, int):
+            return
+        offsets.append(offset)
+    s.covered |= {(tuple(offsets), region.shape)}
+
+
+def _check_covered(k: Context, s: State, op: Operation) -> None:
+    """What was stored of the last turn's tile is all of it. (Stores of which the place is not known are not counted.)"""
+    if not s.covered:
+        return
+    parts = list(s.covered)
+    for i, (start, shape) in enumerate(parts):
+        for other, extents in parts[:i]:
+            spans = zip(start, shape, other, extents, strict=True)
+            if all(a < b + y and b < a + x for a, x, b, y in spans):
+                raise OutOfScope(op, "stores that overlap inside of a tile")
+    inside = sum(
+        prod(min(a + x, whole) - a for a, x, whole in zip(start, shape, k.tiles.shape, strict=True) if a < whole)
+        for start, shape in parts
+    )
+    if inside != prod(k.tiles.shape):
+        raise Broken(op, "only a part of the last turn's tile has been stored")
 
 
 def _turns_between(k: Context, s: State, a: object, b: object) -> int | None:
@@ -108,6 +135,7 @@ def check_turns(k: Context, s: State, op: Operation) -> None:
         done = left is not None and (left.low, left.high) == (s.stored.offset + 1, s.stored.offset + 1)
     else:
         done = False
+    _check_covered(k, s, op)
     if not done:
         raise Broken(op, "a CTA ends before it has stored the tiles of all its turns")
 
