@@ -65,18 +65,18 @@ def _count_tile(k: Context, s: State, op: Operation, region: Region) -> None:
         s.stored, s.covered = turn, frozenset()
     elif ahead != 0:
         raise Broken(op, "the tile that is stored here is not that of the turn after the last one stored")
-    offsets: list[int] = []
-    for place in region.start:
-        offset = place.offset if isinstance(place, Coordinate) else k.machine.resolved(s, place)
-        if not isinstance(offset, int):
-            return
-        offsets.append(offset)
-    s.covered |= {(tuple(offsets), region.shape)}
+    offsets = [place.offset if isinstance(place, Coordinate) else place for place in region.start]
+    fixed = tuple(offset for offset in offsets if isinstance(offset, int))
+    s.covered |= {(fixed, region.shape) if len(fixed) == len(offsets) else _SOMEWHERE}
+
+
+_SOMEWHERE: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+"""Part of a tile: a store in a loop, of which only the tile is known."""
 
 
 def _check_covered(k: Context, s: State, op: Operation) -> None:
     """What was stored of the last turn's tile is all of it. (Stores of which the place is not known are not counted.)"""
-    if not s.covered:
+    if not s.covered or _SOMEWHERE in s.covered:
         return
     parts = list(s.covered)
     for i, (start, shape) in enumerate(parts):
