@@ -96,7 +96,7 @@ def _scope(kernel: KernelOp) -> str:
 
 def _bound(sizes: list[Size]) -> str:
     if not sizes:
-        return "nothing: its extents are too large for the simulator"
+        return "nothing: it is too large for the simulator"
     trips, tiles = max(s.trips for s in sizes), max(s.tiles for s in sizes)
     parts = [f"{trips} iterations a loop"] if trips else []
     parts.append(f"{tiles} tile{'s' if tiles > 1 else ''}")

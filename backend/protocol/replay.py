@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import BlockArgument
+from xdsl.ir import BlockArgument, Operation
 from xdsl.rewriter import Rewriter
 
 from tilec.backend import simulator
 from tilec.backend.kernels import find_kernel
 from tilec.backend.protocol.exploration import Counterexample, Unproved
 from tilec.backend.protocol.extents import dims_of
+from tilec.backend.protocol.facts import constant_of
 from tilec.backend.protocol.inputs import integer_inputs
 from tilec.backend.protocol.sizes import Size, loop_steps, satisfies_assumptions, sized, small_sizes
 from tilec.diagnostics import Diagnostic
@@ -20,6 +22,7 @@ from tilec.dialects.tile import DimOp, GridOp, KernelOp, ScheduleOp, ViewType
 
 _MOST_ELEMENTS = 1 << 26
 """Of all arrays of a launch that is simulated."""
+_MOST_ITERATIONS = 10_000
 
 
 def sizes_for(kernel: KernelOp, found: Counterexample | Unproved) -> list[Size]:
@@ -29,6 +32,8 @@ def sizes_for(kernel: KernelOp, found: Counterexample | Unproved) -> list[Size]:
         sizes = [*likely, *small_sizes(kernel, trips=max(size.trips for size in likely), turns=found.turns)]
     else:
         sizes = small_sizes(kernel)
+    if any(_is_long(op) for op in kernel.walk()):
+        return []
     return [size for size in sizes if satisfies_assumptions(kernel, size.extents) and _is_small(kernel, size)]
 
 
@@ -50,6 +55,14 @@ def with_free_tiles(module: ModuleOp, kernel: KernelOp) -> tuple[ModuleOp, Kerne
     assert isinstance(fresh, BlockArgument)
     fresh.location = argument.location
     return module, kernel
+
+
+def _is_long(op: Operation) -> bool:
+    """A loop that takes the simulator too long at every size."""
+    if not isinstance(op, scf.ForOp):
+        return False
+    low, high, step = (constant_of(value) for value in (op.lb, op.ub, op.step))
+    return low is not None and high is not None and high - low > (step or 1) * _MOST_ITERATIONS
 
 
 def _is_small(kernel: KernelOp, size: Size) -> bool:

@@ -20,7 +20,8 @@ Op = TypeVar("Op", bound=Operation)
 State = TypeVar("State", bound="Cta")
 Kind = TypeVar("Kind")
 
-INDEX_BITS = 64
+INDEX_BITS = 32
+"""An index is as wide as a TMA coordinate."""
 
 
 class Handlers(dict[type[Operation], Callable[[Any, Any], None]]):

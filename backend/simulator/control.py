@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, BlockArgument, Operation
 
 from tilec.backend.reference.cta import Handlers
 from tilec.backend.simulator.cta import AsyncCta
 from tilec.diagnostics import fail
-from tilec.dialects.tile import CopyOp, ForOp, KernelOp, MmaOp, ScheduleOp, SingleThreadOp
+from tilec.dialects.tile import CopyAsyncOp, CopyOp, ForOp, KernelOp, MmaOp, ScheduleOp, SingleThreadOp
 
 handlers = Handlers()
 
@@ -25,6 +25,10 @@ def check_mixture(kernel: KernelOp) -> None:
     for op in kernel.walk():
         if isinstance(op, CopyOp | ForOp) or (isinstance(op, MmaOp) and op.accumulate is None):
             fail(op, f"{op.name} is synchronous, but this kernel is asynchronous", _HINTS[type(op)])
+        if isinstance(op, CopyAsyncOp) and op.dispatch != "tmem":
+            view = op.source if op.is_load else op.dest
+            if not isinstance(view, BlockArgument) or view.owner is not kernel.body.block:
+                fail(op, "a copy of a view that is no argument of the kernel", "name the argument where it is copied")
 
 
 _HINTS: dict[type[Operation], str] = {
@@ -35,16 +39,20 @@ _HINTS: dict[type[Operation], str] = {
 
 
 def turn_blocks(kernel: KernelOp) -> frozenset[Block]:
-    """The bodies of the innermost loops around each tile.schedule: one execution is one output tile."""
+    """The bodies of the loops that go from tile to tile: one execution is one output tile."""
     blocks: set[Block] = set()
     for op in kernel.walk():
-        if isinstance(op, ScheduleOp) and (loop := _loop_around(op)) is not None:
+        if isinstance(op, ScheduleOp) and (loop := _loop_of_tiles(op)) is not None:
             blocks.add(loop.body.block if isinstance(loop, scf.ForOp) else loop.after_region.block)
     return frozenset(blocks)
 
 
-def _loop_around(op: Operation) -> scf.ForOp | scf.WhileOp | None:
+def _loop_of_tiles(op: Operation) -> scf.ForOp | scf.WhileOp | None:
+    """The innermost scf.while around a schedule, else the innermost loop."""
+    around: list[scf.ForOp | scf.WhileOp] = []
     parent = op.parent_op()
-    while parent is not None and not isinstance(parent, scf.ForOp | scf.WhileOp):
+    while parent is not None:
+        if isinstance(parent, scf.ForOp | scf.WhileOp):
+            around.append(parent)
         parent = parent.parent_op()
-    return parent
+    return next((loop for loop in around if isinstance(loop, scf.WhileOp)), around[0] if around else None)

@@ -173,11 +173,7 @@ def test_ordering_is_needed(program: Program, pipeline: str) -> None:
 
     def ordering_ops(module: ModuleOp) -> list[Operation]:
         tiles = next(op for op in module.walk() if isinstance(op, scf.WhileOp))
-        return [
-            op
-            for op in tiles.walk()
-            if isinstance(op, CtaSyncOp | FenceOp)
-        ]
+        return [op for op in tiles.walk() if isinstance(op, CtaSyncOp | FenceOp)]
 
     for place in range(len(ordering_ops(module))):
         broken = module.clone()

@@ -257,7 +257,7 @@ def test_fixed_extents_that_are_large() -> None:
     huge = text.replace("MxKxf16", "65536x65600xf16").replace("NxKxf16", "Nx65600xf16")
     verdict = check(parse_text(huge))
     assert verdict.status == "checked"
-    assert verdict.summary == "nothing: its extents are too large for the simulator"
+    assert verdict.summary == "nothing: it is too large for the simulator"
 
 
 _STORES = """
