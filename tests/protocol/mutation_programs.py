@@ -80,6 +80,10 @@ _STEP_6_EVEN = _STEP_6.replace(_BODY, _BODY + "  tile.assume %A dim 1 step 64 mu
 _EVEN_K = (("M", 256), ("N", 128), ("K", 256))
 
 
+_WHOLE_ROWS = "tile.grid (%m, %whole) over %D step (64, 65536)"
+"""A grid over rows: over %D it would be proved only up to so many columns."""
+
+
 def _pipelined(stages: int, lag: int, persistent: bool) -> Program:
     text = f"tma,pipeline({stages},lag={lag})" + (",persistent" if persistent else "")
     return Program(text, _GEMM, text, ring=stages, persistent=persistent)
@@ -127,7 +131,9 @@ PROGRAMS = [
     ),
     Program(
         "copy loop,pipeline(2),persistent",
-        COPY_LOOP.text.replace("MxK", "Mx96"),
+        COPY_LOOP.text.replace("(%A", "(%R: !tile.view<Mxf16>, %A").replace(
+            _WHOLE_ROWS, "tile.grid (%m) over %R step (64)"
+        ),
         "tma,pipeline(2),persistent",
         extents=(("M", 128), ("K", 96)),
         ring=2,

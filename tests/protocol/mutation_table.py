@@ -70,6 +70,11 @@ def _one_copied_tile(program: Program, label: str) -> bool:
     return program.copies_only and not program.persistent
 
 
+def _by_rows(program: Program, label: str) -> bool:
+    """Whether turns are rows of another view than the one that is stored to."""
+    return program.copies_only and program.ring > 0
+
+
 def _fresh_slots(program: Program, label: str) -> bool:
     """Whether each chunk of the only tile has a staging slot of its own."""
     return not (program.persistent or program.by_hand or program.copies_only) and label != "last"
@@ -201,9 +206,18 @@ TABLE: dict[str, list[Rule]] = {
         ),
         _proof("the next tile's first MMA, or the free, is not ordered after this read"),
     ],
-    "every second turn": [Rule(Bug("scheduler", "the tiles of odd turns are never stored"))],
-    "the same turn for ever": [Rule(Bug("scheduler", "a CTA stores its first tile again and again"))],
-    "turns start at 1": [Rule(Bug("scheduler", "the first tile of each CTA is never stored"))],
+    "every second turn": [
+        Rule(Bug("simulator", "the rows of odd turns are never stored: sound, and wrong"), _by_rows),
+        Rule(Bug("scheduler", "the tiles of odd turns are never stored")),
+    ],
+    "the same turn for ever": [
+        _proof("the loop over turns never ends", _by_rows),
+        Rule(Bug("scheduler", "a CTA stores its first tile again and again")),
+    ],
+    "turns start at 1": [
+        Rule(Bug("simulator", "the first rows of each CTA are never stored: sound, and wrong"), _by_rows),
+        Rule(Bug("scheduler", "the first tile of each CTA is never stored")),
+    ],
     "loads with another tile's offsets": [
         Rule(Bug("simulator", "operands of one tile go into the sums of another: sound, and wrong"))
     ],
