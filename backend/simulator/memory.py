@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +11,7 @@ from xdsl.ir import Operation
 from tilec.backend.reference.numerics import Array
 from tilec.backend.simulator.barriers import Slot
 from tilec.backend.simulator.history import History, new_history
+from tilec.dialects.tile.sync import MAX_PENDING
 
 AccessKind = Literal["threads", "load", "mma", "store"]
 """Who: threads, a TMA load, an MMA, a TMA store."""
@@ -125,7 +127,8 @@ class Loading:
 class BulkGroups:
     """TMA stores of one issuing thread. Their groups count from 1 through the whole CTA, in the order of the first store."""
 
-    committed: list[int] = field(default_factory=list[int])
+    committed: deque[int] = field(default_factory=lambda: deque(maxlen=2 * MAX_PENDING))
+    """The newest groups; a wait speaks of `MAX_PENDING` at most."""
     open: int = 0
     """The group of the stores since the last commit; 0 if there are none."""
     last: tuple[int, Operation] | None = None

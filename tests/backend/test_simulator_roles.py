@@ -18,8 +18,8 @@ from tilec.backend.simulator import Fault, run
 from tilec.diagnostics import TilecError
 from tilec.source import parse_file, parse_text
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-GEMM = (EXAMPLES / "step7_roles.tile").read_text()
+KERNELS = Path(__file__).resolve().parents[1] / "protocol"
+GEMM = (KERNELS / "step7_roles.tile").read_text()
 SEEDS = (None, 0, 1, 2)
 Edits = tuple[tuple[str, str], ...]
 
@@ -44,7 +44,7 @@ def operands(m: int, n: int, k: int) -> list[Array]:
 
 def expected(m: int, n: int, k: int) -> Array:
     arrays = operands(m, n, k)
-    reference.run(parse_file(EXAMPLES / "gemm.tile"), arrays)
+    reference.run(parse_file(Path(__file__).resolve().parents[2] / "examples" / "gemm.tile"), arrays)
     return arrays[2]
 
 
@@ -684,18 +684,18 @@ def test_a_role_is_asynchronous(line: str, message: str) -> None:
 
 
 def test_check_says_that_roles_are_not_proved(cli: Callable[..., Any]) -> None:
-    finished = cli("check", EXAMPLES / "step7_roles.tile")
+    finished = cli("check", KERNELS / "step7_roles.tile")
     assert finished.code == 2
     assert finished.out.startswith("checked up to 5 iterations a loop and 3 tiles")
     assert "warning: not proved: warp roles: the proof follows one control flow" in finished.out
 
 
 def test_check_shows_no_table_of_roles(cli: Callable[..., Any]) -> None:
-    finished = cli("check", EXAMPLES / "step7_roles.tile", "--table")
+    finished = cli("check", KERNELS / "step7_roles.tile", "--table")
     assert finished.code == 2 and "hand-offs" not in finished.out
     assert "no table of a kernel with roles yet" in finished.err
 
 
 def test_a_run_in_the_simulator(cli: Callable[..., Any]) -> None:
-    finished = cli("run", EXAMPLES / "step7_roles.tile", "--shape", "M=256,N=256,K=320", "--device=sim")
+    finished = cli("run", KERNELS / "step7_roles.tile", "--shape", "M=256,N=256,K=320", "--device=sim")
     assert (finished.code, finished.out.splitlines()[-1]) == (0, "PASS")
