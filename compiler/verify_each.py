@@ -11,19 +11,14 @@ from xdsl.ir import BlockArgument
 from xdsl.passes import ModulePass
 
 from tilec.backend.protocol import check
-from tilec.backend.protocol.extents import dims_of, extent_names, tile_steps
+from tilec.backend.protocol.extents import dims_of, extent_names, tile_extents, tile_steps
 from tilec.backend.simulator import Fault
 from tilec.diagnostics import Diagnostic, PassError, TilecError, location_of
 from tilec.dialects.tile import (
-    AccType,
     AssumeOp,
-    CopyAsyncOp,
-    CopyOp,
     GridOp,
     KernelOp,
-    RegType,
     ScheduleOp,
-    SmemType,
     ViewType,
 )
 from tilec.driver import Observer, find_kernel
@@ -108,7 +103,7 @@ def small_extents(kernel: KernelOp) -> dict[str, int]:
 
     The tail is odd where the views allow that; the innermost dimension of a view stays on its 16-byte grid.
     """
-    steps, tiles, assumptions = tile_steps(kernel), _tile_extents(kernel), _assumptions(kernel)
+    steps, tiles, assumptions = tile_steps(kernel), tile_extents(kernel), _assumptions(kernel)
     grid = {
         dims_of(op.view)[dimension]
         for op in kernel.walk()
@@ -127,20 +122,6 @@ def small_extents(kernel: KernelOp) -> dict[str, int]:
         holds = (size for size in sizes if all(one.holds(size) for one in assumptions.get(name, ())))
         extents[name] = next(holds, whole * step)
     return extents
-
-
-def _tile_extents(kernel: KernelOp) -> dict[str, int]:
-    """By extent, the largest tile that is copied along it."""
-    tiles: dict[str, int] = {}
-    for op in kernel.walk():
-        if isinstance(op, CopyOp | CopyAsyncOp) and op.dest is not None:
-            view, tile = (op.source, op.dest) if op.is_load else (op.dest, op.source)
-            if isinstance(view, BlockArgument):
-                assert isinstance(tile.type, SmemType | AccType | RegType)
-                for name, extent in zip(dims_of(view), tile.type.shape, strict=True):
-                    if isinstance(name, str):
-                        tiles[name] = max(extent, tiles.get(name, 0))
-    return tiles
 
 
 def _assumptions(kernel: KernelOp) -> dict[str, list[AssumeOp]]:

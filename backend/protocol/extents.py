@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from xdsl.ir import BlockArgument
 
-from tilec.dialects.tile import ForOp, GridOp, KernelOp, ScheduleOp, ViewType
+from tilec.dialects.tile import (
+    AccType,
+    CopyAsyncOp,
+    CopyOp,
+    ForOp,
+    GridOp,
+    KernelOp,
+    RegType,
+    ScheduleOp,
+    SmemType,
+    ViewType,
+)
 
 
 def dims_of(argument: BlockArgument) -> list[int | str]:
@@ -37,3 +48,17 @@ def tile_steps(kernel: KernelOp) -> dict[str, int]:
                 if isinstance(name, str):
                     steps[name] = max(step, steps.get(name, 0))
     return steps
+
+
+def tile_extents(kernel: KernelOp) -> dict[str, int]:
+    """By extent, the largest tile that is copied along it."""
+    tiles: dict[str, int] = {}
+    for op in kernel.walk():
+        if isinstance(op, CopyOp | CopyAsyncOp) and op.dest is not None:
+            view, tile = (op.source, op.dest) if op.is_load else (op.dest, op.source)
+            if isinstance(view, BlockArgument):
+                assert isinstance(tile.type, SmemType | AccType | RegType)
+                for name, extent in zip(dims_of(view), tile.type.shape, strict=True):
+                    if isinstance(name, str):
+                        tiles[name] = max(extent, tiles.get(name, 0))
+    return tiles

@@ -11,18 +11,15 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from tilec.backend.protocol.extents import dims_of, extent_names
+from tilec.backend.protocol.extents import dims_of, extent_names, tile_extents
 from tilec.dialects.tile import (
     AssumeOp,
-    CopyAsyncOp,
-    CopyOp,
     DimOp,
     ForOp,
     GridOp,
     KernelOp,
     MbarrierInitOp,
     ScheduleOp,
-    SmemType,
 )
 
 _DEFAULT_EXTENT = 64
@@ -74,7 +71,7 @@ def _distinct(sizes: Iterator[Size]) -> Iterator[Size]:
 def sized(kernel: KernelOp, trips: int, turns: int, columns: int = 1) -> Size:
     """A launch in which loops run `trips` times and there are so many tiles, as far as extents are free."""
     steps, ruled = loop_steps(kernel), _ruled(kernel)
-    tiles = _tile_extents(kernel)
+    tiles = tile_extents(kernel)
     extents: dict[str, int] = {}
     for name in extent_names(kernel):
         if name in ruled:
@@ -147,16 +144,3 @@ def _ruled(kernel: KernelOp) -> dict[str, tuple[int, int]]:
                 name: (dimension, op.step[dimension]) for dimension, name in enumerate(names) if isinstance(name, str)
             }
     return {}
-
-
-def _tile_extents(kernel: KernelOp) -> dict[str, int]:
-    """By extent, the largest tile that is copied along it."""
-    extents: dict[str, int] = {}
-    for op in kernel.walk():
-        if not isinstance(op, CopyOp | CopyAsyncOp) or op.dest is None:
-            continue
-        view, tile = (op.source, op.dest) if op.is_load else (op.dest, op.source)
-        if isinstance(tile.type, SmemType):
-            for dimension, extent in enumerate(tile.type.shape):
-                _note(extents, view, dimension, extent)
-    return extents
