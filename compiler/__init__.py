@@ -1,6 +1,7 @@
 """tilec: a compiler for tile programs.
 
-`compile` makes a `Kernel` from tile code, `jit` from a Python function written with `tile`. All of it is imported at its
+`compile` makes a `Kernel` from tile code, `jit` from a Python function written with `tile`. `emulate` runs PTX, whoever made
+it, on the CPU. All of it is imported at its
 first use, so that ``import tilec`` costs next to nothing.
 """
 
@@ -10,6 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilec.backend.emulator.faults import EmulatorFault, UnsupportedInstruction
+    from tilec.backend.emulator.launch import Emulation, emulate
+    from tilec.backend.emulator.tensor_map import TensorMap
     from tilec.diagnostics import TilecError
     from tilec.frontend import tile
     from tilec.frontend.jit import JitFunction, jit
@@ -18,14 +22,33 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["JitFunction", "Kernel", "TilecError", "__version__", "compile", "constexpr", "jit", "tile"]
+__all__ = [
+    "Emulation",
+    "EmulatorFault",
+    "JitFunction",
+    "Kernel",
+    "TensorMap",
+    "TilecError",
+    "UnsupportedInstruction",
+    "__version__",
+    "compile",
+    "constexpr",
+    "emulate",
+    "jit",
+    "tile",
+]
 
 _HOMES = {
+    "Emulation": "tilec.backend.emulator.launch",
+    "EmulatorFault": "tilec.backend.emulator.faults",
     "JitFunction": "tilec.frontend.jit",
     "Kernel": "tilec.kernel",
+    "TensorMap": "tilec.backend.emulator.tensor_map",
     "TilecError": "tilec.diagnostics",
+    "UnsupportedInstruction": "tilec.backend.emulator.faults",
     "compile": "tilec.kernel",
     "constexpr": "tilec.frontend.tile",
+    "emulate": "tilec.backend.emulator.launch",
     "jit": "tilec.frontend.jit",
 }
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
+    from tilec.backend.emulator.launch import Emulation
     from tilec.backend.simulator import Report as SimulationReport
     from tilec.driver import Compiled, Emit
 
@@ -95,6 +96,17 @@ def describe_run(report: SimulationReport) -> str:
         f"{_many(report.tiles, 'tile')} on {_many(report.ctas, 'CTA')}, {report.bytes_loaded} bytes loaded, "
         f"{report.bytes_stored} stored, {_many(report.mmas, 'MMA')}, {_many(report.waits, 'wait')}, "
         f"{_many(report.stalls, 'stall')}"
+    )
+
+
+def describe_emulation(ran: Emulation | None) -> str:
+    """What the emulator counted, in a line."""
+    if ran is None:
+        return "no tile: nothing is launched"
+    return (
+        f"{_many(ran.ctas, 'CTA')}, {_many(ran.instructions.total(), 'instruction')}, {ran.tma_load_bytes} bytes loaded by TMA, "
+        f"{ran.tma_store_bytes} stored, {_many(ran.mmas.total(), 'MMA')}, {_many(ran.waits.total(), 'wait')}, "
+        f"{_many(ran.bank_conflicts, 'bank conflict')}"
     )
 
 

@@ -17,14 +17,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shape", default="", metavar="M=..,N=..,K=..", help="an extent for each name in the kernel's view types"
     )
     parser.add_argument(
-        "--device", choices=("sim", "cuda"), help="the simulator or a GPU (default: a GPU if torch finds one)"
+        "--device",
+        choices=("sim", "emulator", "cuda"),
+        help="the simulator, which runs tile code; the emulator, which runs its PTX; or a GPU (default: a GPU if torch finds one)",
     )
     parser.add_argument("--seed", type=_natural, default=0, metavar="N", help="of the random inputs (default: 0)")
     parser.add_argument(
         "--ctas",
         type=positive,
         metavar="N",
-        help="most CTAs of a persistent kernel (default: on a GPU what it holds; in the simulator also at most half as many "
+        help="most CTAs of a persistent kernel (default: on a GPU what it holds; in the simulator and the emulator also at most half as many "
         "as there are tiles, so that CTAs go from one tile to the next)",
     )
     parser.add_argument(
@@ -56,7 +58,7 @@ def _at_least(least: int, text: str) -> int:
 
 def main(arguments: argparse.Namespace) -> int:
     from tilec.cli.progress import progress
-    from tilec.cli.report import describe_run, write_output
+    from tilec.cli.report import describe_emulation, describe_run, write_output
     from tilec.cli.trial import Trial, has_gpu, parse_shape
     from tilec.source import parse_file
     from tilec.spec import parse_pipeline
@@ -68,6 +70,8 @@ def main(arguments: argparse.Namespace) -> int:
     lines = [f"{trial.name} on {device}, {' '.join(f'{name}={extent}' for name, extent in shape.items())}"]
     if device == "cuda":
         trial.run_on_gpu(arguments.pipeline, arguments.target, arguments.ctas)
+    elif device == "emulator":
+        lines.append(f"  {describe_emulation(trial.emulate(arguments.pipeline, arguments.target, arguments.ctas))}")
     else:
         with progress(trial.name) as bar:
             lines.append(f"  {describe_run(trial.simulate(arguments.pipeline, arguments.target, arguments.ctas, bar))}")

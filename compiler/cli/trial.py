@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -23,6 +23,9 @@ from tilec.passes.synchronous import is_synchronous
 from tilec.simulation import check_alike, grid_size, make_blank, never_written, scheduler
 from tilec.source import parse_file
 from tilec.variants import for_shape
+
+if TYPE_CHECKING:
+    from tilec.backend.emulator.launch import Emulation
 
 _LIMITS = {F32: 1e-4, F16: 1e-3, BF16: 8e-3}
 """Largest relative error (Frobenius) of a result that was rounded to a dtype once, after a sum in f32."""
@@ -163,6 +166,19 @@ class Trial:
         kernel = tile_kernel(self.kernel, module)
         check_ctas(kernel, ctas)
         return run(module, self.arrays, ctas=grid_size(kernel, self.arrays, ctas), progress=progress)
+
+    def emulate(self, pipeline: str, target: str | None, ctas: int | None = None, seed: int = 0) -> Emulation | None:
+        """Execute the kernel's own PTX in the emulator; None if there is no tile. `ctas` bounds the grid of a persistent kernel."""
+        from tilec.emulation import emulate_kernel
+
+        program = for_shape(self.module, self.shape)
+        compiled = compile_module(program, pipeline=pipeline, target=target, emit="ptx")
+        kernel = tile_kernel(self.kernel, compiled.tile)
+        check_ctas(kernel, ctas)
+        ctas = grid_size(kernel, self.arrays, ctas)
+        return emulate_kernel(
+            compiled.abi, compiled.ptx, self.arrays, max_ctas=ctas, seed=seed, file=f"{self.name}.ptx"
+        )
 
     def run_on_gpu(self, pipeline: str, target: str | None, ctas: int | None = None) -> None:
         """Compile, launch on tensors of the same layout, and bring the outputs back."""

@@ -1,0 +1,96 @@
+"""Encoders of the floating formats, correctly rounded: from values to codes (PTX 5.2.3, 9.7.9.21).
+
+The decoders are in narrow_floats.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilec.backend.emulator.narrow_floats import FORMATS, Format
+from tilec.backend.emulator.rounding import Array, Mode, narrowed, to_integral
+
+ENCODED = {
+    **FORMATS,
+    "f16": Format(5, 10, 15, "ieee"),
+    "bf16": Format(8, 7, 127, "ieee"),
+    "tf32": Format(8, 10, 127, "ieee"),
+}
+"""The formats that `encode` knows. A code of tf32 is the upper 19 bits of its 32."""
+
+NAN_F32 = np.array(0x7FFFFFFF, np.uint32).view(np.float32)
+NAN_F16 = np.array(0x7FFF, np.uint16).view(np.float16)
+NAN_BF16 = np.uint16(0x7FFF)
+
+
+def largest(format: Format) -> int:
+    """The code of the largest finite value."""
+    above = {"ieee": 1 << format.mantissa, "nan": 1, "none": 0}[format.specials]
+    return (1 << (format.exponent + format.mantissa)) - above - 1
+
+
+def encode(name: str, values: Array, mode: Mode, *, saturate: bool = False) -> NDArray[np.uint32]:
+    """Codes of doubles. What is too large becomes what `mode` says, or the largest finite value if `saturate`. NaN becomes the
+    canonical NaN, all ones but for the sign, and the largest value in formats without NaN."""
+    units, base = in_units(ENCODED[name], values)
+    return _finished(ENCODED[name], values, base + np.abs(to_integral(units, mode)), mode, saturate)
+
+
+def encode_stochastic(name: str, values: Array, random: Array, bits: int, *, saturate: bool) -> NDArray[np.uint32]:
+    """Codes of doubles that hold singles: magnitudes are cut off after `random`, a number of so many bits, is added to the
+    first bits that are cut off (PTX 9.7.9.21, .rs)."""
+    units, base = in_units(ENCODED[name], values)
+    codes = base + np.floor(np.abs(units) + np.ldexp(random.astype(np.float64), -bits))
+    return _finished(ENCODED[name], values, codes, "rn", saturate)
+
+
+def in_units(format: Format, values: Array) -> tuple[Array, Array]:
+    """Finite values (0 for others) in units of the last place that the format has there, with their sign; and the code to which
+    so many units are added to make that of the magnitude."""
+    finite = np.where(np.isfinite(values), values, 0.0)
+    lowest = 1 - format.bias
+    exponent = np.where(finite == 0, lowest, np.maximum(np.frexp(finite)[1] - 1, lowest))
+    return np.ldexp(finite, format.mantissa - exponent), (exponent - lowest) * float(1 << format.mantissa)
+
+
+def _finished(format: Format, values: Array, codes: Array, mode: Mode, saturate: bool) -> NDArray[np.uint32]:
+    most, negative = largest(format), np.signbit(values)
+    infinite = most if saturate or format.specials == "none" else most + 1
+    inward = mode == "rz" or (~negative if mode == "rm" else negative if mode == "rp" else False)
+    codes = np.where(codes > most, np.where(inward, most, infinite), codes)
+    codes = np.where(np.isinf(values), infinite, codes).astype(np.uint32)
+    sign = np.where(negative, np.uint32(1 << (format.exponent + format.mantissa)), np.uint32(0))
+    nan = most if format.specials == "none" else (1 << (format.exponent + format.mantissa)) - 1
+    return np.where(np.isnan(values), np.uint32(nan), codes | sign)
+
+
+def encode_scale(values: Array, mode: Mode, *, saturate: bool) -> NDArray[np.uint32]:
+    """ue8m0 codes of doubles: powers of two, of the magnitude, with no zero and no infinity. `mode`: rz or rp."""
+    fraction, exponent = np.frexp(np.abs(values))
+    codes = exponent + 126 + ((mode == "rp") & (fraction > 0.5))
+    codes = np.where(values == 0, 0, np.maximum(codes, 0))
+    codes = np.where(np.isinf(values) | (codes > 254), 254 if saturate else 255, codes)
+    return np.where(np.isnan(values), 255, codes).astype(np.uint32)
+
+
+def single(values: Array) -> Array:
+    """Singles with NaN in its canonical form (what single-precision arithmetic answers)."""
+    nan = np.isnan(values)
+    return np.where(nan, NAN_F32, values) if nan.any() else values
+
+
+def half(values: Array, mode: Mode = "rn") -> Array:
+    """Doubles rounded to half precision, with the canonical NaN."""
+    rounded = narrowed(values, np.float16, mode)
+    nan = np.isnan(rounded)
+    return np.where(nan, NAN_F16, rounded) if nan.any() else rounded
+
+
+def brain(values: Array) -> NDArray[np.uint16]:
+    """bf16 bits nearest to doubles."""
+    # Single precision rounded to odd has more than two bits to spare, also for subnormal numbers.
+    cut = narrowed(values, np.float32, "rz")
+    bits = cut.view(np.uint32) | (cut.astype(np.float64) != values)
+    rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(values), NAN_BF16, rounded.astype(np.uint16))

@@ -1,0 +1,83 @@
+"""`tcgen05.commit` and `tcgen05.fence` (PTX 9.7.16.11, 9.7.16.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilec.backend.emulator.cta import Cta
+from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.faults import FaultKind
+from tilec.backend.emulator.lanes import Execute, Lanes
+from tilec.backend.emulator.mbarrier import find
+from tilec.backend.emulator.tcgen05.decoding import take_group
+from tilec.backend.emulator.tcgen05.pipeline import Pipeline, once, queue_of
+
+_NAME = "tcgen05.commit"
+
+
+@instruction("tcgen05.commit")
+def commit(d: Decoder) -> Execute:
+    """Once all that the thread has issued has completed, an arrival on the mbarrier follows, in each CTA that is named."""
+    group = take_group(d)
+    if d.take("mbarrier::arrive::one") is None:
+        d.unsupported(".mbarrier::arrive::one is missing")
+    space = d.take("shared::cluster")
+    multicast = d.take("multicast::cluster") is not None
+    if d.take("b64") is None:
+        d.unsupported(".b64 is missing")
+    d.finish()
+    d.count(2 if multicast else 1)
+    address = d.shared_address(d.operands[0], space)
+    mask = d.reader(d.operands[1], "u16") if multicast else None
+
+    def execute(lanes: Lanes) -> None:
+        addresses = np.broadcast_to(address(lanes), (lanes.count,))
+        masks = None if mask is None else np.broadcast_to(mask(lanes), (lanes.count,))
+        for lane in range(lanes.count):
+            where = int(addresses[lane])
+            chosen = 1 << (where >> 24) if masks is None else int(masks[lane])
+            ranks = [rank for rank in range(chosen.bit_length()) if chosen >> rank & 1]
+            _submit(lanes, lane, group, where & 0xFFFFFF, ranks)
+
+    return execute
+
+
+def _submit(lanes: Lanes, lane: int, group: int, offset: int, ranks: Sequence[int]) -> None:
+    cta = lanes.cta
+    for rank in ranks:
+        cta.cluster.shared_of(lanes, rank)
+    thread = int(lanes.threads[lane])
+    pipeline = cta.part(Pipeline)
+    covered = pipeline.outstanding(thread)
+
+    def arrive() -> None:
+        pipeline.complete(thread, covered)
+        for rank in ranks:
+            _arrive(cta.cluster.ctas[rank], offset, work)
+
+    # A thread that has issued nothing has nothing to wait for: its commit is not in the tensor core's queue.
+    queue = queue_of(cta, group) if covered else None
+    work = AsyncWork(_NAME, cta, lanes.place(lane), once(arrive), queue)
+    lanes.machine.engines.submit(work)
+
+
+def _arrive(cta: Cta, offset: int, work: AsyncWork) -> None:
+    if cta.exited:
+        work.fault(
+            FaultKind.LEFT_BEHIND,
+            f"{_NAME} arrives on an mbarrier of CTA {cta.index}, which has exited",
+            "no CTA may exit before its peers are done with its shared memory",
+        )
+    find(cta, offset, work).arrive()
+
+
+@instruction("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
+def fence(d: Decoder) -> Execute:
+    """Orders tensor-memory accesses of threads around their synchronisation. Here they are in order, and what has not completed
+    is judged by its completion: compilers leave these fences out where hardware does not need them."""
+    d.finish()
+    d.count(0)
+    return lambda lanes: None

@@ -1,0 +1,76 @@
+"""The arithmetic that all matrix instructions share: what operands stand for, and products and sums of them, exact.
+
+Hardware keeps fewer bits of a sum than this does; its order and rounding are not specified (PTX 9.7.14.5.14, 9.7.15.5.2): results
+agree bit for bit where all partial sums are exact, as they are for integers of moderate size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilec.backend.emulator.narrow_floats import decode, decode_bf16, decode_tf32
+
+RAW: dict[str, np.dtype[Any]] = {
+    "f64": np.dtype(np.float64),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(np.uint16),
+    "tf32": np.dtype(np.uint32),
+    "e4m3": np.dtype(np.uint8),
+    "e5m2": np.dtype(np.uint8),
+    "s8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8),
+    "s4": np.dtype(np.uint8),
+    "u4": np.dtype(np.uint8),
+    "b1": np.dtype(np.uint8),
+}
+"""How operands of a type are seen in memory and registers; of less than 8 bits, by the byte that holds them."""
+BITS = {"f64": 64, "f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1}
+"""Of an operand."""
+ACCUMULATORS: dict[str, np.dtype[Any]] = {
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "s32": np.dtype(np.int32),
+}
+
+
+def values(type: str, raw: NDArray[Any]) -> NDArray[np.float64]:
+    """Operands as the numbers that they stand for. Those of less than a byte become neighbours along the last axis, lowest first."""
+    match type:
+        case "bf16":
+            return decode_bf16(raw).astype(np.float64)
+        case "tf32":
+            return decode_tf32(raw).astype(np.float64)
+        case "e4m3" | "e5m2":
+            return decode(type, raw)
+        case "s4" | "u4":
+            nibbles = np.stack([raw & 15, raw >> 4], axis=-1).reshape(*raw.shape[:-1], -1).astype(np.int8)
+            return (np.where(nibbles > 7, nibbles - 16, nibbles) if type == "s4" else nibbles).astype(np.float64)
+        case "b1":
+            return np.unpackbits(raw, axis=-1, bitorder="little").astype(np.float64)
+        case _:
+            return raw.astype(np.float64)
+
+
+def products(a: NDArray[np.float64], b: NDArray[np.float64], operation: str | None = None) -> NDArray[np.float64]:
+    """A * B^T for A (..., m, k) and B (..., n, k). `operation` on single bits: "and", or "xor", of which the set bits are counted."""
+    both = a @ np.swapaxes(b, -1, -2)
+    if operation == "xor":
+        return a.sum(-1)[..., :, None] + b.sum(-1)[..., None, :] - 2 * both
+    return both
+
+
+def accumulate(
+    type: str, product: NDArray[np.float64], c: NDArray[Any] | None, *, saturate: bool = False
+) -> NDArray[Any]:
+    """The products plus C (None: zero), rounded once into an accumulator of `type`; integers wrap around, or saturate."""
+    if type == "s32":
+        # Sums of products of an instruction are below 2^31: exact in float64.
+        total = product.astype(np.int64) if c is None else product.astype(np.int64) + c
+        if saturate:
+            total = np.clip(total, -(2**31), 2**31 - 1)
+        return total.astype(np.int32)
+    return (product if c is None else product + c.astype(np.float64)).astype(ACCUMULATORS[type])

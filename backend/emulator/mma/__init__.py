@@ -1,0 +1,1 @@
+"""Matrix multiplication by warps (PTX 9.7.14): shapes and register fragments."""

@@ -1,0 +1,1 @@
+"""The front end of the emulator: PTX text to `Module`."""
