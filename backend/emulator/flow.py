@@ -32,6 +32,8 @@ class Flow:
         self.machine = machine
         self.steps = Steps(machine.program)
         self.calls = Calls(machine.program)
+        self.one_iteration = False
+        """Whether a group stops at the end of an iteration of a loop."""
         self.entry = machine.program.functions[machine.program.kernel.name].start
 
     def start(self, cta: Cta) -> None:
@@ -301,7 +303,7 @@ class Flow:
             group.pc = target
             return False
         group.pc = target
-        return True
+        return not (backward and self.one_iteration)
 
     def _indexed(self, group: Group, step: Step, active: NDArray[np.intp]) -> None:
         assert step.reader is not None

@@ -63,7 +63,7 @@ class Group:
     @property
     def stands_at(self) -> tuple[int, Wait | None]:
         """Where the group stands, for reports, and what it waits for: in a loop that polls, the place that polls."""
-        if self.wait is None and self.spinning is not None and self.polled is not None:
+        if self.wait is None and not self.gathering and self.polled is not None:
             place, wait = self.polled
             if self.pc <= place <= self.loops.branch:
                 return place, wait

@@ -63,7 +63,8 @@ def emulate(
     """Run `kernel` of a PTX text (None: its only entry) on `args`, in the order of its parameters.
 
     NumPy arrays stand for their addresses in global memory and are updated in place, also when a fault ends the run; NumPy
-    scalars are passed by value, Python numbers as the parameter's type; a `TensorMap` is a tensor map. `grid`, `block` and `cluster` are
+    scalars are passed by value, Python numbers as the parameter's type; a `TensorMap` is a tensor map,
+    a tuple a structure of such members. `grid`, `block` and `cluster` are
     (x, y, z), missing ones 1. `target`: "sm_90a" or "sm_100a", by default that of the text. `order`: how threads, CTAs and engines
     are interleaved, "fifo", "random" or "adversarial", the latter two by `seed`. `file` names the text in messages.
 

@@ -9,6 +9,7 @@ from tilec.backend.emulator.cta import Cluster, Cta, Index3
 from tilec.backend.emulator.engines import AsyncWork, Engines
 from tilec.backend.emulator.flow import Flow
 from tilec.backend.emulator.group import Group
+from tilec.backend.emulator.livelock import Livelock
 from tilec.backend.emulator.memory import GlobalMemory, Segment
 from tilec.backend.emulator.orders import Order
 from tilec.backend.emulator.program import Program
@@ -18,6 +19,7 @@ from tilec.backend.emulator.stuck import report_deadlock
 if TYPE_CHECKING:
     from tilec.backend.target import Target
 
+_PROBE_BUDGET = 1 << 16
 _PATIENCE = 64
 """Times that all polling threads may fail, with nothing else happening, before it is a deadlock."""
 
@@ -81,6 +83,7 @@ class Machine:
     def run(self) -> None:
         """Run all CTAs to their end."""
         failures = 0
+        livelock = Livelock()
         while True:
             if len(self.resident) < self.order.resident:
                 self._start_cluster()
@@ -88,7 +91,14 @@ class Machine:
             works = self.engines.heads()
             if groups or works:
                 before = self.epoch
-                self._advance(groups, works)
+                if works:
+                    livelock.reset()
+                probe = None if works else livelock.choose(groups)
+                if livelock.round_begins and livelock.repeats(list(self._ctas()), self.memory):
+                    if livelock.hopeless or not self.flow.let_polls_fail(self._ctas()):
+                        report_deadlock(self, list(self._ctas()))
+                    continue
+                self._advance(groups, works, probe)
                 failures = 0 if self.epoch != before else failures
                 continue
             if self._start_cluster():
@@ -102,8 +112,10 @@ class Machine:
     def _ctas(self) -> Iterator[Cta]:
         return (cta for cluster in self.resident for cta in cluster.ctas)
 
-    def _advance(self, groups: list[Group], works: list[AsyncWork]) -> None:
-        choice = self.order.choose(groups, works)
+    def _advance(self, groups: list[Group], works: list[AsyncWork], probe: Group | None) -> None:
+        """Let a group or a work go on: `probe`, if there is one, for one iteration of a loop."""
+        self.flow.one_iteration = probe is not None
+        choice = self.order.choose(groups, works) if probe is None else (probe, _PROBE_BUDGET)
         if isinstance(choice, AsyncWork):
             self.engines.advance(choice)
             self.touch()

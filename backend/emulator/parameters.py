@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -17,8 +17,9 @@ from tilec.diagnostics import SourceLocation, TilecError
 if TYPE_CHECKING:
     from tilec.backend.emulator.program import Program
 
-_BASE_ALIGNMENT = 256
-"""What a device allocation is aligned to at least."""
+
+_MAP_ALIGNMENT = 64
+"""Of a tensor map in a structure."""
 
 
 class HostArrays:
@@ -105,10 +106,22 @@ def _encode(parameter: Variable, argument: Any, arrays: HostArrays) -> bytes:
             return np.array(argument, f"f{parameter.size}").tobytes()
         case bytes():
             return argument
+        case tuple():
+            return _structure(parameter, cast("tuple[Any, ...]", argument), arrays)
         case None:
             return bytes(8)
         case _:
             raise TilecError(
                 f"argument for {parameter.name} is a {type(argument).__name__}",
-                hint="pass NumPy arrays, NumPy scalars, tilec.TensorMap, or bytes for a structure",
+                hint="pass NumPy arrays, NumPy scalars, tilec.TensorMap, and tuples of these or bytes for structures",
             )
+
+
+def _structure(parameter: Variable, members: tuple[Any, ...], arrays: HostArrays) -> bytes:
+    """A structure of members, each at the next multiple of its own size, as C lays them out."""
+    data = bytearray()
+    for member in members:
+        encoded = _encode(parameter, member, arrays)
+        alignment = _MAP_ALIGNMENT if isinstance(member, TensorMap) else min(len(encoded), 16) or 1
+        data += bytes(-len(data) % alignment) + encoded
+    return bytes(data)

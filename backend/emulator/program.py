@@ -119,7 +119,7 @@ class Program:
                 continue
             else:
                 segment = memory.allocate(
-                    f"variable {variable.name}", variable.size, writable=variable.space != "const"
+                    f"variable {variable.name}", variable.size, constant=variable.space == "const"
                 )
                 self._segments[variable.name] = segment
                 self._addresses[variable] = segment.address

@@ -143,10 +143,10 @@ class Steps:
         )
         decoder = Decoder(program, owner, ins, 1)
         if step.kind is not Kind.PLAIN:
-            if decoder.take("uni") is None:
-                decoder.take("idx")
-            else:
-                decoder.take("idx")
+            if step.kind is Kind.INDEXED and decoder.take("idx") is None:
+                decoder.unsupported("an indexed branch without .idx")
+            if step.kind is not Kind.EXIT:
+                decoder.take("uni")
             decoder.finish()
             _FLOW.get(step.kind, _no_operands)(step, decoder)
             return step

@@ -33,8 +33,8 @@ sys.path.insert(0, str(HERE.parents[1] / "emulator" / "hardware"))
 from suite import all_cases  # noqa: E402
 from suite.cases import Argument, Array, Case, MapArgument, array_of  # noqa: E402
 
-FAMILY_SECONDS = 60.0
-"""What a child process may take at least; a large family has two seconds for each case."""
+STALL_SECONDS = 45.0
+"""What a case may take in a child process, its start included; then the process is ended."""
 MAP_BYTES = 128
 _DATA_TYPES = {"u1": 0, "u2": 1, "u4": 2, "i4": 3, "u8": 4, "i8": 5, "f2": 6, "f4": 7, "f8": 8}
 _DATA_TYPES |= {"bf16": 9, "f32_ftz": 10, "tf32": 11}
@@ -228,8 +228,8 @@ def record(case: Case, launcher: Launcher, folder: Path) -> None:
         (folder / f"{case.name}.json").write_text(json.dumps(outcome))
 
 
-Attempt = Callable[[Sequence[str], float], str]
-"""Runs cases in a new process with a limit in seconds; gives "" if it ended well, or why not."""
+Attempt = Callable[[Sequence[str]], str]
+"""Runs cases in a new process; gives "" if it ended well, or why not."""
 
 
 def supervise(names: Sequence[str], folder: Path, attempt: Attempt) -> None:
@@ -239,7 +239,7 @@ def supervise(names: Sequence[str], folder: Path, attempt: Attempt) -> None:
     """
     left = list(names)
     while left:
-        reason = attempt(left, max(FAMILY_SECONDS, 2.0 * len(left)))
+        reason = attempt(left)
         ended = [name for name in left if (folder / f"{name}.json").exists()]
         waiting = [name for name in left if name not in ended]
         explained = any(json.loads((folder / f"{name}.json").read_text())["status"] == "failed" for name in ended)
@@ -259,14 +259,23 @@ def child(names: Sequence[str], folder: Path) -> None:
         record(cases[name], gpu, folder)
 
 
-def in_process(folder: Path) -> Attempt:
-    def attempt(names: Sequence[str], seconds: float) -> str:
+def in_process(folder: Path, stall: float = STALL_SECONDS) -> Attempt:
+    def attempt(names: Sequence[str]) -> str:
         command = [sys.executable, str(HERE), str(folder), "--child", *names]
-        try:
-            ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return f"no end within {seconds:.0f} s"
-        return "" if ended.returncode == 0 else f"exit {ended.returncode}: {ended.stderr.strip()[-500:]}"
+        with (folder / "errors").open("w+") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+            done, since = -1, time.monotonic()
+            while process.poll() is None:
+                time.sleep(0.05)
+                count = sum((folder / f"{name}.json").exists() for name in names)
+                if count != done:
+                    done, since = count, time.monotonic()
+                elif time.monotonic() - since > stall:
+                    process.kill()
+                    process.wait()
+                    return f"no end within {stall:.0f} s"
+            errors.seek(0)
+            return "" if process.returncode == 0 else f"exit {process.returncode}: {errors.read().strip()[-500:]}"
 
     return attempt
 

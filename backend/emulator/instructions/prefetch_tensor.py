@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilec.backend.emulator.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.tensor_copy import LOAD_MODES, map_operand, take_mode, take_rank
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.tma.maps import each
@@ -50,7 +51,8 @@ def prefetch_bulk(d: Decoder) -> Execute:
     def execute(lanes: Lanes) -> None:
         for lane, (address, count) in enumerate(zip(each(source(lanes), lanes), each(size(lanes), lanes), strict=True)):
             aligned(lanes, lane, "the source", address, 16)
-            aligned(lanes, lane, "the size", count, 16)
+            if count % 16:
+                lanes.fault(FaultKind.ILLEGAL, f"the size of {count} bytes is not a multiple of 16", lane)
 
     return execute
 

@@ -13,7 +13,7 @@ from tilec.backend.emulator.decode import Decoder, Together, instruction
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.ptx.syntax import Integer
-from tilec.backend.emulator.tma.descriptor import MAP_BYTES, Descriptor, decode
+from tilec.backend.emulator.tma.descriptor import BLANK, MAP_BYTES, Descriptor, decode
 from tilec.backend.emulator.tma.maps import each
 from tilec.backend.emulator.tma.proxy import MapProxy
 
@@ -54,7 +54,7 @@ def tensormap_replace(d: Decoder) -> Execute:
             data = b"".join(
                 memory.load(one, space, where + np.uint64(i), _BYTES, 16).tobytes() for i in range(0, MAP_BYTES, 16)
             )
-            found = decode(data)
+            found = decode(data) if any(data) else BLANK
             if found is None:
                 one.fault(FaultKind.DESCRIPTOR, f"no tensor map at address 0x{at:x}")
             new = np.frombuffer(change(found, values[lane]).encode(), np.uint8).reshape(-1, 1, 16)

@@ -17,7 +17,7 @@ from tilec.backend.emulator.tcgen05.instruction_descriptor import InstructionDes
 from tilec.backend.emulator.tcgen05.layouts import Block, accumulator
 from tilec.backend.emulator.tcgen05.operands import BITS, from_shared, from_tensor_memory
 from tilec.backend.emulator.tcgen05.pipeline import Operation, Pipeline, once, pair_of, queue_of
-from tilec.backend.emulator.tcgen05.region import LANES, LaneIndex, Region, bits, index_of
+from tilec.backend.emulator.tcgen05.region import LaneIndex, Region, bits, index_of, members
 from tilec.backend.emulator.tcgen05.sparse import Metadata, expanded, group_codes, metadata, metadata_region, wrong_code
 from tilec.backend.emulator.tcgen05.tensor_memory import Access, Engine, TensorMemory
 
@@ -153,7 +153,7 @@ class Product:
 
     def _reads(self) -> list[tuple[TensorMemory, Access]]:
         """A, scale factors and metadata in tensor memory, checked."""
-        arguments, d = self.arguments, self.descriptor
+        arguments = self.arguments
         found: list[tuple[TensorMemory, Region]] = []
         if arguments.a_in_tensor_memory:
             self._check_lane("A", arguments.a, arguments.d >> 16)
@@ -248,8 +248,8 @@ class Product:
     ) -> None:
         arguments = self.arguments
         if kept & block.lanes:
-            written = np.array([not kept >> lane & 1 for lane in np.arange(LANES)[lanes]], np.bool_)
-            lanes, product = np.arange(LANES)[lanes][written], product[written]
+            changed = members(block.lanes & ~kept)
+            lanes, product = changed, product[np.isin(members(block.lanes), changed)]
         held = cells[lanes, columns] if arguments.accumulate else None
         cells[lanes, columns] = accumulate(
             self.descriptor.d, product, held, shift=arguments.shift, saturate=self.descriptor.saturate

@@ -127,6 +127,10 @@ def decode(data: bytes) -> Descriptor | None:
     )
 
 
+BLANK = Descriptor(0, 0, 1, (0,) * 5, (0,) * 4, (0,) * 5, (0,) * 5)
+"""What 128 zeros are to `tensormap.replace`: kernels that make a map from nothing set each of its fields."""
+
+
 def dimension(index: int) -> str:
     """A dimension in words."""
     return "the innermost dimension" if index == 0 else f"dimension {index} from the innermost"

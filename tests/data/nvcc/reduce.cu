@@ -48,17 +48,41 @@ extern "C" __global__ void warp_collectives(const unsigned* x, unsigned* out) {
     else odd = __ballot_sync(0x55555555u, v & 2);
     __syncwarp();
     put(odd);
+    __shared__ unsigned members;
+    if (lane == 0) members = 0;
+    __syncwarp();
     unsigned counted = 0;
-    if (v % 3 == 0) {
+    if (v % 3 == 0) {  // one addition for however many lanes are together here
         cg::coalesced_group group = cg::coalesced_threads();
-        counted = group.size() * 100 + group.thread_rank();
+        if (group.thread_rank() == 0) atomicAdd(&members, group.size());
+        counted = 1;
     }
-    put(counted);
+    __syncwarp();
+    put(counted * 1000 + members);
     auto tile = cg::tiled_partition<8>(cg::this_thread_block());
     put((unsigned)(tile.meta_group_rank() * 1000 + tile.thread_rank() * 10 + tile.any(v % 11 == 0)));
     unsigned long long wide = (unsigned long long)v << 20 | lane;
     wide = __shfl_down_sync(all, wide, 1);
     put((unsigned)(wide >> 16));
+}
+
+// One warp whose halves meet in warp-wide instructions that stand in different places: same mask, same form.
+extern "C" __global__ void apart_together(const unsigned* x, unsigned* out) {
+    unsigned lane = threadIdx.x, v = x[lane], r, votes, sum;
+    if (lane < 16) {
+        asm volatile("shfl.sync.bfly.b32 %0, %1, 16, 31, -1;" : "=r"(r) : "r"(v + 1));
+        asm volatile("{ .reg .pred p; setp.gt.u32 p, %1, 100; vote.sync.ballot.b32 %0, p, -1; }" : "=r"(votes) : "r"(v));
+        out[64 + lane] = 1;
+        __syncwarp();
+    } else {
+        asm volatile("shfl.sync.bfly.b32 %0, %1, 16, 31, -1;" : "=r"(r) : "r"(v * 3));
+        asm volatile("{ .reg .pred p; setp.le.u32 p, %1, 100; vote.sync.ballot.b32 %0, p, -1; }" : "=r"(votes) : "r"(v));
+        __syncwarp();
+        r += out[64 + lane - 16];
+    }
+    for (sum = 0; lane < 7 && sum < v; sum += 1 + lane);
+    out[lane] = r;
+    out[32 + lane] = votes ^ __reduce_or_sync(0xffffffffu, sum);
 }
 
 // Exclusive prefix sum of one block's n <= 1024 ints; total[0] = the sum.

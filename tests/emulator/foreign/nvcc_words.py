@@ -67,7 +67,7 @@ def collectives(v: list[int]) -> list[list[int]]:
         [v[lane + 6] if lane % 8 + 6 < 8 else v[lane] for lane in lanes],
         [v[lane ^ 12] for lane in lanes],
         [odds if lane % 2 else evens for lane in lanes],
-        [len(threes) * 100 + threes.index(lane) if lane in threes else 0 for lane in lanes],
+        [len(threes) + 1000 * (lane in threes) for lane in lanes],
         [
             lane // 8 * 1000 + lane % 8 * 10 + any(v[other] % 11 == 0 for other in lanes if other // 8 == lane // 8)
             for lane in lanes
@@ -83,6 +83,22 @@ def warp_collectives(random: np.random.Generator) -> Launch:
     x[9], x[20] = 7, 0x80000001
     out = np.zeros((24, 32), np.uint32)
     expected = np.array(collectives([int(a) for a in x]), dtype=np.uint32)
+    return Launch([x, out], [Result(out, expected)])
+
+
+@NVCC.case("reduce")
+def apart_together(random: np.random.Generator) -> Launch:
+    x = random.integers(0, 200, 32).astype(np.uint32)
+    out = np.zeros(80, np.uint32)
+    lane = np.arange(32)
+    sent = np.where(lane < 16, x + 1, x * 3).astype(np.uint32)
+    votes = sum(1 << i for i in range(32) if (x[i] > 100) == (i < 16))
+    steps = 0
+    for i in range(7):
+        steps |= -(-int(x[i]) // (i + 1)) * (i + 1)
+    expected = np.concatenate([sent[lane ^ 16] + (lane >= 16), np.full(32, votes ^ steps), np.ones(16)]).astype(
+        np.uint32
+    )
     return Launch([x, out], [Result(out, expected)])
 
 

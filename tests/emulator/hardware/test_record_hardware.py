@@ -74,8 +74,7 @@ class Processes:
         self.dying, self.hanging, self.silent = dying, hanging, silent
         self.attempts: list[list[str]] = []
 
-    def __call__(self, names: Sequence[str], seconds: float) -> str:
-        assert seconds >= record_hardware.FAMILY_SECONDS
+    def __call__(self, names: Sequence[str]) -> str:
         self.attempts.append(list(names))
         for name in names:
             if name == self.silent:
@@ -120,3 +119,19 @@ def test_the_digest_sees_text_and_arguments() -> None:
     case = CASES["bits_32"]
     assert digest(case) != digest(Case(**{**vars(case), "ptx": case.ptx + "\n"}))
     assert digest(case) != digest(Case(**{**vars(case), "arguments": lambda rng: [a + 1 for a in case.arguments(rng)]}))
+
+
+def test_a_process_without_progress_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(record_hardware, "HERE", program)
+    supervise(["dots"], tmp_path, record_hardware.in_process(tmp_path, stall=0.3))
+    assert outcome(tmp_path, "dots")["status"] == "hung"
+
+
+def test_a_process_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("raise SystemExit('no driver')\n")
+    monkeypatch.setattr(record_hardware, "HERE", program)
+    supervise(["dots"], tmp_path, record_hardware.in_process(tmp_path))
+    assert outcome(tmp_path, "dots") == {"status": "failed", "digest": "", "message": "exit 1: no driver"}

@@ -124,7 +124,7 @@ def loaded(
     """The first bytes of the tile after one box has been loaded over zeros."""
     size = size or expected
     rank = map.array.ndim
-    coordinates = ", ".join(map_ for map_ in (str(c) for c in start))
+    coordinates = ", ".join(str(c) for c in start)
     body = (
         fill(size)
         + barrier()

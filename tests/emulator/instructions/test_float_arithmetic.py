@@ -43,6 +43,11 @@ EXACT: dict[str, tuple[int, Exact]] = {
 }
 
 
+def numbers_only(layout: Layout, model: Callable[..., int], given: list[Row]) -> list[Row]:
+    """The rows whose result is a number: the NaN of a double is the machine's own."""
+    return [row for row in given if not decode(layout, model(*row)).is_nan]
+
+
 def compare(opcode: str, type: str, *, count: int = 200) -> None:
     """An instruction as its opcode says, against the exact operation."""
     name, *modifiers = opcode.split(".")
@@ -54,7 +59,10 @@ def compare(opcode: str, type: str, *, count: int = 200) -> None:
         return expected(layout, exact, modifiers, mode, codes)
 
     text = f"{opcode}.{type} d, {', '.join('abce'[:operands])};"
-    check(text, layout.width, (layout.width,) * operands, model, rows(layout, operands, count))
+    given = rows(layout, operands, count)
+    if type == "f64":
+        given = numbers_only(layout, model, given)
+    check(text, layout.width, (layout.width,) * operands, model, given)
 
 
 def expected(layout: Layout, exact: Exact, modifiers: list[str], mode: str, codes: tuple[int, ...]) -> int:
@@ -123,7 +131,7 @@ def near_ties(layout: Layout) -> list[Row]:
     # (1 + 2^-k) * (1 + 2^-(f + 1 - k)): its last bit is half a unit in the last place of the product.
     pairs = [(one + (1 << layout.fraction - k), one + (1 << k - 1)) for k in range(1, layout.fraction + 1)]
     pairs += [(one + half, one + 1), (one + 1, one + 1), (one, one)]
-    tiny = [1, one >> 1, one - (layout.fraction + 3 << layout.fraction), one - (2 * layout.fraction << layout.fraction)]
+    tiny = [1, one >> 1, *(max(one - (far << layout.fraction), 2) for far in (layout.fraction + 3, 2 * layout.fraction))]
     return [(a | s, b, c | t) for a, b in pairs for s in (0, sign) for c in (0, *tiny) for t in (0, sign)]
 
 
@@ -229,9 +237,9 @@ def test_constants_are_operands() -> None:
 
 
 def test_refusals() -> None:
-    assert refused("fma.f32 f0, f1, f2, f3;") == "no rounding is named, and there is no default"
-    assert refused("add.rz.bf16 h0, h1, h2;") == ".bf16 is rounded to nearest, not by .rz"
+    assert "no rounding is named" in refused("fma.f32 f0, f1, f2, f3;")
+    assert ".bf16 is rounded to nearest, not by .rz" in refused("add.rz.bf16 h0, h1, h2;")
     assert "not with .bf16" in refused("add.ftz.bf16 h0, h1, h2;")
     assert "not with .bf16" in refused("fma.rn.sat.bf16 h0, h1, h2, h3;")
-    assert refused("add.relu.f16 h0, h1, h2;") == "the emulator does not know .relu here"
-    assert refused("mul.f32.f16 f0, h1, f2;") == "the emulator does not know .f32 here"
+    assert "does not know .relu" in refused("add.relu.f16 h0, h1, h2;")
+    assert "does not know .f32" in refused("mul.f32.f16 f0, h1, f2;")

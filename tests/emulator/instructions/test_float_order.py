@@ -130,7 +130,7 @@ def test_properties(type: str) -> None:
 
 
 def test_refusals() -> None:
-    assert refused("min.xorsign.f32 f0, f1, f2;") == ".xorsign goes with .abs"
-    assert refused("min.f16 h0, h1, h2, h3;") == "three operands of .f16"
-    assert refused("min.NaN.f64 x0, x1, x2;") == "the emulator does not know .NaN here"
-    assert refused("testp.f32 p0, f1;") == "a test without a name"
+    assert ".xorsign goes with .abs" in refused("min.xorsign.f32 f0, f1, f2;")
+    assert "three operands of .f16" in refused("min.f16 h0, h1, h2, h3;")
+    assert "does not know .NaN" in refused("min.NaN.f64 x0, x1, x2;")
+    assert "a test without a name" in refused("testp.f32 p0, f1;")

@@ -132,9 +132,9 @@ def test_permutation_by_mode(mode: str) -> None:
         ("lop3.b32 r1, r2, r3, r4, 256;", "a truth table that is no constant from 0 to 255: lop3.b32"),
         ("lop3.b32 r1, r2, r3, r4, r5;", "a truth table that is no constant from 0 to 255: lop3.b32"),
         ("lop3.or.b32 r1, r2, r3, r4, 1, p1;", ".or without a predicate as the second result: lop3.or.b32"),
-        ("prmt.b32.f8e r1, r2, r3, r4;", "no type that the emulator knows: prmt.b32.f8e"),
+        ("prmt.b32.f8e r1, r2, r3, r4;", "the emulator does not know .f8e here: prmt.b32.f8e"),
         ("xor.pred p1, p2, r3;", "register r3 is .b32, not .pred: xor.pred"),
-        ("not.b32.sat r1, r2;", "no type that the emulator knows: not.b32.sat"),
+        ("not.b32.sat r1, r2;", "the emulator does not know .sat here: not.b32.sat"),
     ],
 )
 def test_what_is_no_form_is_refused(text: str, message: str) -> None:

@@ -7,7 +7,7 @@ from importlib import import_module
 from suite.cases import Case
 
 MODULES = (
-    "integers", "bits", "comparisons", "floats", "halves", "conversions", "approximate", "warp", "control", "memory",
+    "integers", "bits", "comparisons", "floats", "halves", "conversions", "approximate", "warp", "control", "registers", "memory",
     "atomics", "barriers", "copies", "tensor_loads", "tensor_layouts", "tensor_stores", "im2col", "clusters",
     "multicast", "matrix", "fragments", "rounding", "replaced_maps", "wgmma", "system",
 )  # fmt: skip

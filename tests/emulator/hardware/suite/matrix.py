@@ -70,6 +70,7 @@ def _float_shapes() -> list[Shape]:
         for a in ("e4m3", "e5m2"):
             for b in ("e4m3", "e5m2"):
                 found.append(("m16n8k32.row.col", d, a, b, c, 4, 2, words_c))
+                found.append(("m16n8k16.row.col", d, a, b, c, 2, 1, words_c))
     for a in ("row", "col"):
         for b in ("row", "col"):
             for d, c in (("f16", "f16"), ("f32", "f16"), ("f32", "f32")):

@@ -8,7 +8,7 @@ import numpy as np
 
 from suite.cases import Case
 from suite.kernels import Body, case
-from suite.steps import barrier, pause
+from suite.steps import barrier, pause, wait
 from suite.tensors import BLOCK, Tensor, load, rounded, store
 
 
@@ -127,7 +127,7 @@ def _guesses(name: str, tensor: Tensor) -> list[Case]:
 
 
 def _guess(name: str, tensor: Tensor, guess: int, room: int) -> Case:
-    """Whether a phase that expects `guess` bytes completes.
+    """Whether a phase that expects `guess` bytes completes: 0 if so, 1 if not.
 
     The pending arrival holds the phase open until the copy has certainly ended; then the phase completes exactly if the
     announced bytes were right.
@@ -141,6 +141,6 @@ def _guess(name: str, tensor: Tensor, guess: int, room: int) -> Case:
     body(f"@p29 {spelling} [r1], [tensor, {{{', '.join('0' * rank)}}}], [bar];")
     pause(body)
     body("@p29 mbarrier.arrive.shared::cta.b64 _, [bar];", "bar.sync 0;")
-    body("mbarrier.test_wait.parity.shared::cta.b64 p1, [bar], 0;")
-    body.outp("p1")
+    wait(body, "bar", 0)
+    body.out("r301")
     return case(name, "tensor_bytes", body, [tensor.input()], block=BLOCK)
