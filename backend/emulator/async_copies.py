@@ -67,7 +67,12 @@ class AsyncCopies:
         found: list[tuple[Copy, NDArray[np.bool_]]] = []
         for copy in self._copies:
             groups = copy.groups
-            part = mine[copy.threads] & ~copy.visible & (groups != _OPEN) & (groups < self._committed[copy.threads] - pending)
+            part = (
+                mine[copy.threads]
+                & ~copy.visible
+                & (groups != _OPEN)
+                & (groups < self._committed[copy.threads] - pending)
+            )
             if part.any():
                 found.append((copy, part))
         return found

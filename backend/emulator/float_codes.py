@@ -13,6 +13,7 @@ from tilec.backend.emulator.rounding import Array, Mode, narrowed, to_integral
 
 ENCODED = {
     **FORMATS,
+    "f32": Format(8, 23, 127, "ieee"),
     "f16": Format(5, 10, 15, "ieee"),
     "bf16": Format(8, 7, 127, "ieee"),
     "tf32": Format(8, 10, 127, "ieee"),
@@ -22,6 +23,8 @@ ENCODED = {
 NAN_F32 = np.array(0x7FFFFFFF, np.uint32).view(np.float32)
 NAN_F16 = np.array(0x7FFF, np.uint16).view(np.float16)
 NAN_BF16 = np.uint16(0x7FFF)
+_QUIET = np.uint64(1 << 51)
+_INVALID = np.uint64(0xFFF8000000000000)
 
 
 def largest(format: Format) -> int:
@@ -72,6 +75,36 @@ def encode_scale(values: Array, mode: Mode, *, saturate: bool) -> NDArray[np.uin
     codes = np.where(values == 0, 0, np.maximum(codes, 0))
     codes = np.where(np.isinf(values) | (codes > 254), 254 if saturate else 255, codes)
     return np.where(np.isnan(values), 255, codes).astype(np.uint32)
+
+
+def quiet(values: Array) -> Array:
+    """Doubles with NaN made quiet: it keeps its sign and its other bits, as in double-precision instructions of the hardware."""
+    return _patched(values, np.isnan(values), values.view(np.uint64) | _QUIET)
+
+
+def first_nan(found: Array, *operands: Array) -> Array:
+    """Doubles in which a NaN is the first of the operands that is one, made quiet, or if none is, the one of an invalid operation."""
+    nan = np.isnan(found)
+    if not nan.any():
+        return found
+    bits = _INVALID
+    for operand in reversed(operands):
+        bits = np.where(np.isnan(operand), operand.view(np.uint64) | _QUIET, bits)
+    return _patched(found, nan, bits)
+
+
+def _patched(values: Array, where: Array, bits: Array | np.uint64) -> Array:
+    return np.where(where, bits, values.view(np.uint64)).view(np.float64) if where.any() else values
+
+
+def narrowed_nan(name: str, values: Array) -> NDArray[np.uint32]:
+    """What a NaN among doubles becomes in a narrower format: it keeps its sign and its highest bits, and is quiet."""
+    format = ENCODED[name]
+    bits = values.view(np.uint64)
+    fraction = (bits & np.uint64((1 << 52) - 1)) >> np.uint64(52 - format.mantissa)
+    quiet_nan = ((1 << format.exponent) - 1) << format.mantissa | 1 << format.mantissa - 1
+    sign = bits >> np.uint64(63) << np.uint64(format.exponent + format.mantissa)
+    return (sign | fraction | np.uint64(quiet_nan)).astype(np.uint32)
 
 
 def single(values: Array) -> Array:

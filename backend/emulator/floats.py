@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilec.backend.emulator import exact, float_codes
+from tilec.backend.emulator.float_codes import first_nan
 from tilec.backend.emulator.instructions.typed import packed, parts_of
 from tilec.backend.emulator.narrow_floats import decode_bf16
 from tilec.backend.emulator.rounding import Array, Mode, fused_single, narrowed, sum_to_odd
@@ -80,21 +81,26 @@ def rectify(values: Array) -> Array:
     return np.where((values > 0) | np.isnan(values), values, values.dtype.type(0))
 
 
+# A NaN in double precision is that of an operand. Which one, if several are NaN, is what an H200 does.
+
+
 def add(kind: Kind, a: Array, b: Array, mode: Mode) -> Array:
     if kind.element == "f64":
-        return exact.add(a, b, mode)
+        return first_nan(exact.add(a, b, mode), b, a)
     if kind.element == "f32" and mode != "rn":
         return narrowed(sum_to_odd(a.astype(np.float64), b.astype(np.float64), mode), np.float32, mode)
     return a + b
 
 
 def subtract(kind: Kind, a: Array, b: Array, mode: Mode) -> Array:
+    if kind.element == "f64":
+        return first_nan(exact.add(a, -b, mode), b, a)
     return add(kind, a, -b, mode)
 
 
 def multiply(kind: Kind, a: Array, b: Array, mode: Mode) -> Array:
     if kind.element == "f64":
-        return exact.multiply(a, b, mode)
+        return first_nan(exact.multiply(a, b, mode), b, a)
     if kind.element == "f32" and mode != "rn":
         return narrowed(a.astype(np.float64) * b.astype(np.float64), np.float32, mode)
     return a * b
@@ -102,7 +108,7 @@ def multiply(kind: Kind, a: Array, b: Array, mode: Mode) -> Array:
 
 def fma(kind: Kind, a: Array, b: Array, c: Array, mode: Mode) -> Array:
     if kind.element == "f64":
-        return exact.fma(a, b, c, mode)
+        return first_nan(exact.fma(a, b, c, mode), b, c, a)
     if kind.element == "f32":
         return fused_single(a, b, c, mode)
     return sum_to_odd(a * b, c, mode)
@@ -112,12 +118,12 @@ def divide(kind: Kind, a: Array, b: Array, mode: Mode) -> Array:
     """Of singles or doubles. A quotient or a root of singles is never so near to what single precision rounds at that double
     precision does not tell."""
     if kind.element == "f64":
-        return exact.divide(a, b, mode)
+        return first_nan(exact.divide(a, b, mode), a, b)
     return a / b if mode == "rn" else narrowed(a.astype(np.float64) / b.astype(np.float64), np.float32, mode)
 
 
 def root(kind: Kind, a: Array, mode: Mode) -> Array:
     """Square roots of singles or doubles."""
     if kind.element == "f64":
-        return exact.root(a, mode)
+        return first_nan(exact.root(a, mode), a)
     return np.sqrt(a) if mode == "rn" else narrowed(np.sqrt(a.astype(np.float64)), np.float32, mode)

@@ -233,7 +233,9 @@ def _resolve_stack(lanes: Lanes, addresses: Values, width: int, positions: NDArr
     outside = (places < stack.pointers[threads]) | (places > STACK_TOP - width)
     if outside.any():
         at = int(np.flatnonzero(outside)[0])
-        what = f"is outside of what is allocated on the stack (0x{int(stack.pointers[threads[at]]):x} to 0x{STACK_TOP:x})"
+        what = (
+            f"is outside of what is allocated on the stack (0x{int(stack.pointers[threads[at]]):x} to 0x{STACK_TOP:x})"
+        )
         _out_of_bounds(lanes, _at(positions, at), int(addresses[at]), width, what)
     return Access(stack.segment, places - STACK_TOP + (threads + 1) * stack.depth, positions)
 

@@ -53,7 +53,9 @@ class SharedMemory(Segment):
     def check_load(self, lanes: Lanes, offsets: NDArray[np.int64], width: int) -> None:
         seen = self._states(width).take(offsets // width, 0)
         unit = seen.dtype.itemsize
-        readable = int(np.bitwise_and.reduce(seen, axis=None)) & _spread(_INITIALISED, unit) == _spread(_INITIALISED, unit)
+        readable = int(np.bitwise_and.reduce(seen, axis=None)) & _spread(_INITIALISED, unit) == _spread(
+            _INITIALISED, unit
+        )
         if not readable or (self._writes and int(np.bitwise_or.reduce(seen, axis=None)) & _spread(_WRITING, unit)):
             wanted = seen.dtype.type(_spread(_INITIALISED, unit))
             bad = (seen & seen.dtype.type(_spread(_INITIALISED | _WRITING, unit))) != wanted

@@ -84,6 +84,8 @@ def test_sums_of_single_precision_give_the_canonical_nan() -> None:
     assert result.view(np.uint32).tolist() == [[0x7FFFFFFF]]
 
 
-@pytest.mark.parametrize(("op", "type"), [("inc", "u64"), ("min", "f32"), ("and", "u16"), ("add", "b32"), ("cas", "b32")])
+@pytest.mark.parametrize(
+    ("op", "type"), [("inc", "u64"), ("min", "f32"), ("and", "u16"), ("add", "b32"), ("cas", "b32")]
+)
 def test_what_does_not_exist(op: str, type: str) -> None:
     assert combine.find(op, type) is None

@@ -14,11 +14,18 @@ from tilec.backend.emulator import exact
 from tilec.backend.emulator.rounding import Mode, fused_single
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
-near_one = st.builds(lambda m, e, s: math.ldexp(s * (2**52 + m), e - 52), st.integers(0, 2**52 - 1), st.integers(-60, 60), st.sampled_from([1, -1]))
+near_one = st.builds(
+    lambda m, e, s: math.ldexp(s * (2**52 + m), e - 52),
+    st.integers(0, 2**52 - 1),
+    st.integers(-60, 60),
+    st.sampled_from([1, -1]),
+)
 doubles = st.one_of(finite, near_one, st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 2.0**-1022, 1.7976931348623157e308]))
 singles = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False, width=32),
-    st.builds(lambda m, e: float(np.float32(math.ldexp(m, e))), st.integers(-(2**24) + 1, 2**24 - 1), st.integers(-149, 100)),
+    st.builds(
+        lambda m, e: float(np.float32(math.ldexp(m, e))), st.integers(-(2**24) + 1, 2**24 - 1), st.integers(-149, 100)
+    ),
 )
 MODES: tuple[Mode, ...] = ("rn", "rz", "rm", "rp")
 directions = st.sampled_from(MODES)
@@ -52,7 +59,9 @@ def assert_rounded(found: float, value: Fraction, mode: str, dtype: type[np.floa
             if not math.isinf(neighbour):
                 near, far = abs(value - at), abs(value - Fraction(neighbour))
                 odd = int(abs(at) / Fraction(float(np.finfo(dtype).smallest_subnormal))) % 2
-                assert near < far or (near == far and not (odd and abs(at) < Fraction(float(np.finfo(dtype).smallest_normal))))
+                assert near < far or (
+                    near == far and not (odd and abs(at) < Fraction(float(np.finfo(dtype).smallest_normal)))
+                )
 
 
 @given(doubles, doubles, doubles, directions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def nearest(name: str, value: float, mode: Mode) -> int:
 @pytest.mark.parametrize("mode", MODES)
 def test_every_code_and_what_lies_around_the_middles(name: str, mode: Mode) -> None:
     values = table(name)
-    middles = [(a + b) / 2 for a, b in zip(values, values[1:], strict=False)]
+    middles = [(a + b) / 2 for a, b in pairwise(values)]
     probes = [*values, *middles, values[-1] * 1.01, values[-1] * 4, math.inf]
     probes += [math.nextafter(m, towards) for m in middles for towards in (0.0, math.inf)]
     probes = [s * p for p in probes for s in (1.0, -1.0)]
@@ -146,5 +147,17 @@ def test_the_quick_encoders_round_as_the_general_one(values: list[float], name: 
 def test_tf32_drops_the_last_13_bits_of_a_single() -> None:
     assert set(ENCODED) >= {"tf32", "f16", "bf16", *FORMATS}
     singles = np.array([1.0, 1 + 2.0**-10, 1 + 2.0**-11, 1 + 3 * 2.0**-11, 2.0**-126])
-    assert (encode("tf32", singles, "rn") << 13).tolist() == [0x3F800000, 0x3F802000, 0x3F800000, 0x3F804000, 0x00800000]
-    assert (encode("tf32", singles, "rna") << 13).tolist() == [0x3F800000, 0x3F802000, 0x3F802000, 0x3F804000, 0x00800000]
+    assert (encode("tf32", singles, "rn") << 13).tolist() == [
+        0x3F800000,
+        0x3F802000,
+        0x3F800000,
+        0x3F804000,
+        0x00800000,
+    ]
+    assert (encode("tf32", singles, "rna") << 13).tolist() == [
+        0x3F800000,
+        0x3F802000,
+        0x3F802000,
+        0x3F804000,
+        0x00800000,
+    ]

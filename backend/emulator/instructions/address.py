@@ -65,7 +65,9 @@ def isspacep(d: Decoder) -> Execute:
     match space:
         case "global":
             # The window of the kernel's parameters lies in that of global memory.
-            test: Callable[[Lanes, Values], Values] = lambda lanes, a: _is_global(lanes, a, False) | _in(a, PARAM_WINDOW)
+            test: Callable[[Lanes, Values], Values] = lambda lanes, a: (
+                _is_global(lanes, a, False) | _in(a, PARAM_WINDOW)
+            )
         case "const":
             test = lambda lanes, a: _is_global(lanes, a, True)
         case "shared" | "shared::cta":

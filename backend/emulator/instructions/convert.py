@@ -13,6 +13,7 @@ from tilec.backend.emulator.floats import KINDS
 from tilec.backend.emulator.instructions.convert_packed import PACKED, convert_packed
 from tilec.backend.emulator.instructions.typed import elementwise
 from tilec.backend.emulator.lanes import Execute
+from tilec.backend.emulator.narrow_floats import decode_bf16
 from tilec.backend.emulator.rounding import Array, Mode, directed, narrowed, to_integral, to_odd, two_sum
 from tilec.backend.emulator.types import Values, dtype_of
 
@@ -157,17 +158,26 @@ def _float_to_float(d: Decoder, target: str, source: str) -> Function:
     single = source == "f32" and target in ("f16", "bf16")
     relu, finite = single and d.take("relu") is not None, single and d.take("satfinite") is not None
     from_kind, to_kind = KINDS[source], KINDS[target]
+    # A half is rounded as if there were no .ftz: an H200 does not flush what it converts to .f16.
+    flush_source = flush and source == "f32" and target != "f16"
+    if (target, source, flush) == ("f32", "bf16", False):
+        return _widen_brain
 
     def store(numbers: Array) -> Values:
+        if source == "f64" and target != "f64":
+            bits = dtype_of(f"b{_WIDTH[target]}")
+            kept = float_codes.narrowed_nan(target, numbers).astype(bits)
+            return np.where(np.isnan(numbers), kept, _stored(target, numbers, mode).view(bits)).view(dtype_of(target))
         if finite:
             return float_codes.encode(target, numbers, mode, saturate=True).astype(np.uint16).view(dtype_of(target))
         return _stored(target, numbers, mode)
 
     def convert(v: Values) -> Values:
         numbers = from_kind.load(v)
-        if flush and source == "f32":
-            numbers = floats.flush(from_kind, numbers)
-        numbers = numbers.astype(np.float64)
+        if flush_source:
+            # What flushes also makes the NaN of a single the canonical one.
+            numbers = float_codes.single(floats.flush(from_kind, numbers))
+        numbers = float_codes.quiet(numbers.astype(np.float64))
         if integral is not None:
             numbers = to_integral(numbers, _TO_INTEGRAL[integral])
         if saturation:
@@ -178,6 +188,11 @@ def _float_to_float(d: Decoder, target: str, source: str) -> Function:
         return floats.flush(to_kind, found) if flush and target == "f32" else found
 
     return convert
+
+
+def _widen_brain(values: Values) -> Values:
+    """A NaN keeps its bits."""
+    return decode_bf16(values)
 
 
 def _to_tf32(d: Decoder) -> Execute:

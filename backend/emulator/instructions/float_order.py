@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.float_codes import first_nan, quiet
 from tilec.backend.emulator.floats import KINDS
 from tilec.backend.emulator.instructions.float_arithmetic import HALVES, Function, on_numbers, take_flush
 from tilec.backend.emulator.instructions.typed import elementwise, take_type
@@ -15,10 +16,12 @@ from tilec.backend.emulator.types import Values
 
 @instruction("abs", "neg")
 def sign(d: Decoder) -> Execute:
-    """A NaN becomes the canonical one, but for doubles, of which the sign bit alone changes."""
+    """A NaN becomes the canonical one, but a double keeps its bits, and its sign."""
     type = take_type(d, ("f32", "f64", *HALVES))
     flush = take_flush(d, type)
     function = np.abs if d.instruction.parts[0] == "abs" else np.negative
+    if type == "f64":
+        return elementwise(d, lambda a: first_nan(function(a), a), type, type)
     return elementwise(d, on_numbers(KINDS[type], function, flush=flush), type, type)
 
 
@@ -61,6 +64,8 @@ def extremum(d: Decoder) -> Execute:
         found = choose(a, b)
         if more:
             found = choose(found, more[0])
+        if type == "f64":
+            return quiet(found)
         if signed:
             negative = np.signbit(numbers[0]) ^ np.signbit(numbers[1])
             return np.where(negative & ~np.isnan(found), -found, found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,9 @@ from tilec.backend.emulator.decode import Decoder, instruction
 from tilec.backend.emulator.instructions.typed import BITS, elementwise, take_type
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.ptx.syntax import Integer, Pair
+from tilec.backend.emulator.types import Values
+
+OfBits = Callable[[tuple[Values, ...]], Values]
 
 _BINARY: dict[str, np.ufunc] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
@@ -33,28 +35,30 @@ def is_zero(d: Decoder) -> Execute:
     return elementwise(d, lambda a: (a == 0).astype(a.dtype), type, type)
 
 
-def look_up(table: int, size: int = 8) -> Callable[..., Any]:
-    """The function of bits that a truth table of `size` rows says: the row's number is made of the bits, the first highest."""
-    if table == 0:
-        return lambda *bits: np.zeros_like(bits[0])
+def look_up(table: int, first: int = 0) -> OfBits:
+    """The function of the bits from number `first` on that a truth table says. The number of a row is made of those bits, the
+    first highest: there are 8 rows, 4 or 2."""
+    size = 8 >> first
     ones = (1 << size) - 1
+    if table == 0:
+        return lambda bits: np.zeros_like(bits[0])
     if table == ones:
-        return lambda *bits: ~np.zeros_like(bits[0])
+        return lambda bits: ~np.zeros_like(bits[0])
     if size == 2:
-        return (lambda bit: bit) if table == 2 else (lambda bit: ~bit)
+        return (lambda bits: bits[first]) if table == 2 else (lambda bits: ~bits[first])
     half = size // 2
     ones >>= half
     set_table, clear_table = table >> half, table & ones
-    if_set, if_clear = look_up(set_table, half), look_up(clear_table, half)
+    if_set, if_clear = look_up(set_table, first + 1), look_up(clear_table, first + 1)
     if set_table == clear_table:
-        return lambda bit, *rest: if_set(*rest)
+        return if_set
     if set_table == clear_table ^ ones:
-        return lambda bit, *rest: bit ^ if_clear(*rest)
+        return lambda bits: bits[first] ^ if_clear(bits)
     if clear_table == 0:
-        return lambda bit, *rest: bit & if_set(*rest)
+        return lambda bits: bits[first] & if_set(bits)
     if set_table == ones:
-        return lambda bit, *rest: bit | if_clear(*rest)
-    return lambda bit, *rest: (bit & if_set(*rest)) | (~bit & if_clear(*rest))
+        return lambda bits: bits[first] | if_clear(bits)
+    return lambda bits: (bits[first] & if_set(bits)) | (~bits[first] & if_clear(bits))
 
 
 @instruction("lop3")
@@ -71,7 +75,7 @@ def lop3(d: Decoder) -> Execute:
     a, b, c = (d.reader(operand, "b32") for operand in d.operands[1:4])
     if operation is None:
         write = d.writer(d.operands[0], "b32")
-        return lambda lanes: write(lanes, function(a(lanes), b(lanes), c(lanes)))
+        return lambda lanes: write(lanes, function((a(lanes), b(lanes), c(lanes))))
     results = d.operands[0]
     if not isinstance(results, Pair):
         d.unsupported(f".{operation} without a predicate as the second result")
@@ -79,7 +83,7 @@ def lop3(d: Decoder) -> Execute:
     predicate, join = d.reader(d.operands[5], "pred"), _BINARY[operation]
 
     def execute(lanes: Lanes) -> None:
-        value, other = function(a(lanes), b(lanes), c(lanes)), predicate(lanes)
+        value, other = function((a(lanes), b(lanes), c(lanes))), predicate(lanes)
         any_bit = np.asarray(join(value != 0, other))
         write(lanes, value)
         write_predicate(lanes, any_bit)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilec.backend.emulator.decode import Decoder, Reader, Together, Writer, instruction
 from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.matrix_values import ACCUMULATORS, BITS, RAW, accumulate, products, values
+from tilec.backend.emulator.matrix_values import ACCUMULATORS, BITS, RAW, accumulate, fused_doubles, products, values
 from tilec.backend.emulator.mma.fragments import QUADS, Fragment, accumulator, operand_a, operand_b
 from tilec.backend.emulator.mma.registers import check_whole, read, write
 
@@ -151,7 +151,10 @@ def _multiply(form: _Form, lanes: Lanes) -> None:
     b = _place(_codes(lanes, form.b, bt), fb, (n, k))
     c = np.empty((len(a), m, n), ACCUMULATORS[ct])
     c[:, fc[0], fc[1]] = read(lanes, form.c, ACCUMULATORS[ct])
-    total = accumulate(dt, products(a, b, form.operation), c, saturate=form.saturate)
+    if dt == "f64":
+        total = fused_doubles(a, b, c)
+    else:
+        total = accumulate(dt, products(a, b, form.operation), c, saturate=form.saturate)
     write(lanes, form.d, total[:, result[0], result[1]])
 
 

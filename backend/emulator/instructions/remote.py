@@ -194,7 +194,9 @@ def _part(lanes: Lanes, access: Access, values: NDArray[Any]) -> tuple[Lanes, ND
 
 
 def _refuse(lanes: Lanes, wanted: str, access: Access) -> NoReturn:
-    lanes.fault(FaultKind.OUT_OF_BOUNDS, f"{lanes.instruction.opcode} at an address in {access.segment.name}, not in {wanted}")
+    lanes.fault(
+        FaultKind.OUT_OF_BOUNDS, f"{lanes.instruction.opcode} at an address in {access.segment.name}, not in {wanted}"
+    )
 
 
 def _check_places(lanes: Lanes, rank: int, barriers: Values, *, remote: bool) -> None:

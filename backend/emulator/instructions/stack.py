@@ -35,7 +35,9 @@ def stackrestore(d: Decoder) -> Execute:
         fits = Stack.fits(pointers)
         if not fits.all():
             lane = int(np.argmin(fits))
-            lanes.fault(FaultKind.ILLEGAL, f"stackrestore of 0x{int(pointers[lane]):x}, which no stacksave has given", lane)
+            lanes.fault(
+                FaultKind.ILLEGAL, f"stackrestore of 0x{int(pointers[lane]):x}, which no stacksave has given", lane
+            )
         lanes.cta.part(Stack).set(lanes.threads, pointers)
 
     return execute

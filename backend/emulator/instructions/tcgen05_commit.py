@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.decode import Decoder, Reader, instruction
 from tilec.backend.emulator.engines import AsyncWork
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Execute, Lanes
@@ -30,7 +30,7 @@ def commit(d: Decoder) -> Execute:
         d.unsupported(".b64 is missing")
     d.finish()
     d.count(2 if multicast else 1)
-    address = d.shared_address(d.operands[0], space)
+    address = _address(d, space)
     mask = d.reader(d.operands[1], "u16") if multicast else None
 
     def execute(lanes: Lanes) -> None:
@@ -43,6 +43,16 @@ def commit(d: Decoder) -> Execute:
             _submit(lanes, lane, group, where & 0xFFFFFF, ranks)
 
     return execute
+
+
+def _address(d: Decoder, space: str | None) -> Reader:
+    """The shared address of the mbarrier. Where PTX asks for a generic address, Triton gives a shared one all the same, and hardware
+    takes it: the instruction knows no other memory. A generic address of shared memory never looks like that."""
+    plain = d.address(d.operands[0])
+    if space is not None or d.names_shared(d.operands[0]):
+        return plain
+    generic = d.shared_address(d.operands[0], None)
+    return lambda lanes: plain(lanes) if (plain(lanes) >> np.uint64(32) == 0).all() else generic(lanes)
 
 
 def _submit(lanes: Lanes, lane: int, group: int, offset: int, ranks: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from tilec.backend.emulator.faults import FaultKind, UnsupportedInstruction
 from tilec.backend.emulator.instructions.bulk_groups import BulkGroups
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.ptx.syntax import Address
-from tilec.backend.emulator.tma.access import TensorAccess, access_of
+from tilec.backend.emulator.tma.access import Refusal, TensorAccess, access_of
 from tilec.backend.emulator.tma.descriptor import INTERLEAVES, Descriptor
 from tilec.backend.emulator.tma.maps import each, map_at
 from tilec.backend.emulator.tma.placement import Placement, place
@@ -49,24 +49,23 @@ class MapOperand:
         found: list[TensorAccess] = []
         for lane, address in enumerate(addresses):
             descriptor = map_at(lanes, lane, address)
-            _check_known(lanes, descriptor, stored=stored)
+            _check_known(lanes, descriptor)
             access = access_of(descriptor, self.mode, self.rank, starts[lane], moved[lane], stored=stored)
-            if isinstance(access, str):
-                kind = FaultKind.ILLEGAL if access.startswith("coordinate") else FaultKind.DESCRIPTOR
-                lanes.fault(kind, access, lane)
+            if isinstance(access, Refusal):
+                lanes.fault(access.kind, access.why, lane)
             found.append(access)
         return found
 
 
-def _check_known(lanes: Lanes, d: Descriptor, *, stored: bool) -> None:
+def _check_known(lanes: Lanes, d: Descriptor) -> None:
     """Stop for maps of which the emulator does not know what hardware does with them."""
     if d.interleave:
         raise UnsupportedInstruction(
             lanes.machine.file, lanes.instruction, f"a tensor map with interleave {INTERLEAVES[d.interleave]}"
         )
-    if d.type.converts and not stored:
+    if d.type.converts:
         raise UnsupportedInstruction(
-            lanes.machine.file, lanes.instruction, f"a load of elements of {d.type}, which converts them"
+            lanes.machine.file, lanes.instruction, f"a tensor map of {d.type} elements, which copies convert"
         )
 
 

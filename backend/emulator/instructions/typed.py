@@ -45,23 +45,33 @@ def take_type(d: Decoder, types: Sequence[str]) -> str:
     return type
 
 
-def elementwise(d: Decoder, function: Callable[..., Any], result: str, *operands: str) -> Execute:
+Elementwise = (
+    Callable[[Values], Any]
+    | Callable[[Values, Values], Any]
+    | Callable[[Values, Values, Values], Any]
+    | Callable[[Values, Values, Values, Values], Any]
+)
+"""From the values of the operands, one for each lane or one for all, to those of the result."""
+
+
+def elementwise(d: Decoder, function: Elementwise, result: str, *operands: str) -> Execute:
     """The first operand, of type `result`, becomes `function` of the others, of types `operands`. Refuses modifiers that are left."""
     d.finish()
     d.count(len(operands) + 1)
     write = d.writer(d.operands[0], result)
     readers = [d.reader(operand, type) for operand, type in zip(d.operands[1:], operands, strict=True)]
+    compute: Callable[..., Any] = function
     match readers:
         case [a]:
-            return lambda lanes: write(lanes, function(a(lanes)))
+            return lambda lanes: write(lanes, compute(a(lanes)))
         case [a, b]:
-            return lambda lanes: write(lanes, function(a(lanes), b(lanes)))
+            return lambda lanes: write(lanes, compute(a(lanes), b(lanes)))
         case [a, b, c]:
-            return lambda lanes: write(lanes, function(a(lanes), b(lanes), c(lanes)))
+            return lambda lanes: write(lanes, compute(a(lanes), b(lanes), c(lanes)))
         case _:
 
             def execute(lanes: Lanes) -> None:
-                write(lanes, function(*(read(lanes) for read in readers)))
+                write(lanes, compute(*(read(lanes) for read in readers)))
 
             return execute
 

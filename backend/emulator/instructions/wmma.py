@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilec.backend.emulator.decode import Decoder, Reader, Together, instruction
 from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.matrix_values import ACCUMULATORS, BITS, RAW, accumulate, products, values
+from tilec.backend.emulator.matrix_values import ACCUMULATORS, BITS, RAW, accumulate, fused_doubles, products, values
 from tilec.backend.emulator.memory import load, store
 from tilec.backend.emulator.mma.registers import check_whole, read, write
 from tilec.backend.emulator.ptx.syntax import Operand
@@ -235,7 +235,10 @@ def wmma_mma(d: Decoder) -> Together:
         a = values(at, _matrix(lanes, fragments[1], readers[0], RAW[at]))
         b = _matrix_b(lanes, fragments[2], readers[1], bt)
         c = _matrix(lanes, fragments[3], readers[2], ACCUMULATORS[ct])
-        total = accumulate(dt, products(a, b, operation), c, saturate=saturate)
+        if dt == "f64":
+            total = fused_doubles(a, b, c)
+        else:
+            total = accumulate(dt, products(a, b, operation), c, saturate=saturate)
         write(lanes, writers, total.reshape(lanes.count // 32, 32, -1))
 
     return Together(execute, "warp")

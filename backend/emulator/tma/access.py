@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.tma.box import Box, box_of, misaligned_start
 from tilec.backend.emulator.tma.descriptor import Descriptor
-from tilec.backend.emulator.tma.im2col import columns
+from tilec.backend.emulator.tma.im2col import columns, outside_bounding_box
 from tilec.backend.emulator.tma.packed import pack_rows, unpack_rows
 
 _NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF}
@@ -63,30 +64,44 @@ class TensorAccess:
         return units.reshape(self.rows, self.global_row)
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Why an access is none: a map that does not go with the instruction, or coordinates that are not allowed."""
+
+    kind: FaultKind
+    why: str
+
+
 def access_of(
     d: Descriptor, mode: str, rank: int, start: tuple[int, ...], offsets: Sequence[int], *, stored: bool
-) -> TensorAccess | str:
+) -> TensorAccess | Refusal:
     """The access that an instruction of `rank` asks for, at the coordinates `start`, innermost first; or what is wrong with it.
 
     `mode` is the load or store mode, `offsets` the im2col offsets along W, H and D.
     """
-    problem = _mismatch(d, mode, rank, stored=stored) or misaligned_start(d, start[0])
-    if problem is not None:
-        return problem
-    if stored and min(start) < 0:
-        return f"coordinates ({', '.join(map(str, start))}): those of a store are 0 or more"
+    if (mismatch := _mismatch(d, mode, rank, stored=stored)) is not None:
+        return Refusal(FaultKind.DESCRIPTOR, mismatch)
+    if (misplaced := _misplaced(d, start, offsets, stored=stored)) is not None:
+        return Refusal(FaultKind.ILLEGAL, misplaced)
     match mode:
         case "tile::gather4" | "tile::scatter4":
             boxes = tuple(
                 replace(box_of(d, (start[0], row), stored=stored), row=at) for at, row in enumerate(start[1:])
             )
         case "im2col" | "im2col_no_offs":
-            boxes = tuple(columns(d, start, offsets, stored=stored))
             assert d.im2col is not None
+            boxes = tuple(columns(d, start, offsets, stored=stored))
             return TensorAccess(d, start, d.im2col.pixels, d.bytes_of(d.im2col.channels), boxes)
         case _:
             boxes = (box_of(d, start, stored=stored),)
     return TensorAccess(d, start, sum(box.rows for box in boxes), boxes[0].row_bytes, boxes)
+
+
+def _misplaced(d: Descriptor, start: tuple[int, ...], offsets: Sequence[int], *, stored: bool) -> str | None:
+    """What is wrong with the coordinates."""
+    if stored and min(start) < 0:
+        return f"coordinates ({', '.join(map(str, start))}): those of a store are 0 or more"
+    return misaligned_start(d, start[0]) or (outside_bounding_box(d, start, offsets) if d.im2col else None)
 
 
 def _mismatch(d: Descriptor, mode: str, rank: int, *, stored: bool) -> str | None:

@@ -5,7 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilec.backend.emulator.tma.box import STORE_UNIT, Box
-from tilec.backend.emulator.tma.descriptor import Descriptor
+from tilec.backend.emulator.tma.descriptor import Descriptor, dimension
+
+_OFFSET_BITS = {3: 16, 4: 8, 5: 5}
+"""By rank, of the im2col offsets."""
+
+
+def outside_bounding_box(d: Descriptor, start: Sequence[int], offsets: Sequence[int]) -> str | None:
+    """What is wrong with the coordinates and offsets of an access; None if nothing is."""
+    im2col = d.im2col
+    assert im2col is not None
+    for i in range(d.rank - 2):
+        low, end = im2col.lower[i], d.dims[i + 1] + im2col.upper[i]
+        if not low <= start[i + 1] < end:
+            return (
+                f"coordinate {start[i + 1]} along {dimension(i + 1)} is outside of the bounding box, {low} to {end - 1}"
+            )
+    most = (1 << _OFFSET_BITS[d.rank]) - 1
+    if offsets and max(offsets) > most:
+        return f"im2col offsets {', '.join(map(str, offsets))}: with rank {d.rank} they are 0 to {most}"
+    return None
 
 
 def columns(d: Descriptor, start: Sequence[int], offsets: Sequence[int], *, stored: bool) -> Iterator[Box]:

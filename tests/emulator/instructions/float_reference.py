@@ -197,7 +197,18 @@ def specials(layout: Layout) -> list[int]:
     """Codes at which something changes: zeros, ones, infinities, NaN, subnormal and largest numbers."""
     one, top = layout.bias << layout.fraction, 1 << layout.width - 1
     smallest = 1 << layout.fraction
-    found = [0, one, layout.infinity, layout.nan, layout.infinity | 1, 1, smallest - 1, smallest, layout.largest, one + 1]
+    found = [
+        0,
+        one,
+        layout.infinity,
+        layout.nan,
+        layout.infinity | 1,
+        1,
+        smallest - 1,
+        smallest,
+        layout.largest,
+        one + 1,
+    ]
     return [code | sign for code in found for sign in (0, top)]
 
 

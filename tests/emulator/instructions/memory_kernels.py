@@ -15,7 +15,9 @@ OrderName = Literal["fifo", "random", "adversarial"]
 ORDERS: tuple[OrderName, ...] = ("fifo", "random", "adversarial")
 
 
-def kernel(body: str, pointers: int, *, module: str = "", inside: str = "", target: str = "sm_90a", cluster: int = 1) -> str:
+def kernel(
+    body: str, pointers: int, *, module: str = "", inside: str = "", target: str = "sm_90a", cluster: int = 1
+) -> str:
     """PTX of a kernel `k` whose parameters are pointers: the first is in %a, the second in %b, the third in %c. %t is the thread,
     %h (b16), %r (b32), %x (b64), %q (b128), %f (f32), %d (f64) and %p (predicates) are free. `module` and `inside` are declared
     outside and inside of the kernel."""
@@ -65,7 +67,9 @@ def run(
 
 def fault(body: str, arrays: Sequence[NDArray[Any]], kind: FaultKind, **options: Any) -> str:
     """What the fault says that a body ends with, without the place; the place must be the line with ``// here``."""
-    text = kernel(body, len(arrays), **{k: v for k, v in options.items() if k in ("module", "inside", "target", "cluster")})
+    text = kernel(
+        body, len(arrays), **{k: v for k, v in options.items() if k in ("module", "inside", "target", "cluster")}
+    )
     with pytest.raises(EmulatorFault) as caught:
         run(body, arrays, **options)
     found = caught.value

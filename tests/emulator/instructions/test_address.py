@@ -137,6 +137,8 @@ def test_mapa_of_a_generic_address_outside_of_shared_memory() -> None:
     assert text == "mapa.u64 of address 0x700001000000, which does not lie in shared memory"
 
 
-@pytest.mark.parametrize("instruction", ["cvta.shared.u32 %r0, %r1;", "mapa.u32 %r0, %r1, 0;", "getctarank.u32 %r0, %r1;"])
+@pytest.mark.parametrize(
+    "instruction", ["cvta.shared.u32 %r0, %r1;", "mapa.u32 %r0, %r1, 0;", "getctarank.u32 %r0, %r1;"]
+)
 def test_generic_addresses_have_64_bits(instruction: str) -> None:
     assert "addresses have 64 bits" in refused(instruction)

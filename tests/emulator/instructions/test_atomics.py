@@ -50,11 +50,15 @@ def test_integers(op: str, type: str, space: str) -> None:
     memory = np.array([a % (1 << bits) for a, _ in pairs], kind)
     operands = np.array([b % (1 << bits) for _, b in pairs], kind)
     found = np.zeros_like(memory)
-    body = places(bits // 8, space) + f"""
+    body = (
+        places(bits // 8, space)
+        + f"""
     ld.global.b{bits} %{name(bits)}21, [%x1];
-    atom.{space}.{op}.{type} %{name(bits)}22, [{'%x0' if space == 'global' else '%r30'}], %{name(bits)}21;
+    atom.{space}.{op}.{type} %{name(bits)}22, [{"%x0" if space == "global" else "%r30"}], %{name(bits)}21;
     st.global.b{bits} [%x2], %{name(bits)}22;
-    """ + back(bits, space)
+    """
+        + back(bits, space)
+    )
     before = memory.copy()
     run(body, [memory, operands, found], threads=len(pairs), inside=".shared .align 16 .b8 s[4096];")
     assert found.tolist() == before.tolist()
@@ -72,16 +76,23 @@ def places(size: int, space: str) -> str:
     if space == "global":
         return text
     bits = size * 8
-    return text + f"""
+    return (
+        text
+        + f"""
     mov.u32 %r30, s;
     mad.lo.u32 %r30, %t, {size}, %r30;
     ld.global.b{bits} %{name(bits)}25, [%x0];
     st.shared.b{bits} [%r30], %{name(bits)}25;
     """
+    )
 
 
 def back(bits: int, space: str) -> str:
-    return "" if space == "global" else f"ld.shared.b{bits} %{name(bits)}25, [%r30];\n st.global.b{bits} [%x0], %{name(bits)}25;\n"
+    return (
+        ""
+        if space == "global"
+        else f"ld.shared.b{bits} %{name(bits)}25, [%r30];\n st.global.b{bits} [%x0], %{name(bits)}25;\n"
+    )
 
 
 @pytest.mark.parametrize(("op", "type"), [(op, type) for op, type in INTEGERS if op != "exch"])
@@ -170,10 +181,20 @@ def test_in_lock_step_turns_go_by_lane_and_otherwise_by_the_seed() -> None:
     assert orders[1] == orders[2] != orders[3]
 
 
-@pytest.mark.parametrize("form", [
-    *(f"atom.{sem}.{scope}.global" for sem in ("relaxed", "acquire", "release", "acq_rel") for scope in ("cta", "cluster", "gpu", "sys")),
-    "atom.global.acquire.sys", "atom", "atom.gpu.global", "atom.release.global",
-])
+@pytest.mark.parametrize(
+    "form",
+    [
+        *(
+            f"atom.{sem}.{scope}.global"
+            for sem in ("relaxed", "acquire", "release", "acq_rel")
+            for scope in ("cta", "cluster", "gpu", "sys")
+        ),
+        "atom.global.acquire.sys",
+        "atom",
+        "atom.gpu.global",
+        "atom.release.global",
+    ],
+)
 def test_orderings_and_scopes(form: str) -> None:
     memory, out = np.array([5], np.uint32), np.zeros(1, np.uint32)
     run(f"{form}.add.u32 %r0, [%a], 3;\n st.global.u32 [%b], %r0;", [memory, out])
@@ -231,7 +252,10 @@ def test_half_precision(type: str, op: str, count: int) -> None:
     if count > 1:
         operand, result = f"{{{operand}}}", f"{{{result}}}"
     vector = f".v{count}" if count > 1 else ""
-    run(loads + f"atom.global.{op}.noftz{vector}.{type} {result}, [%a], {operand};\n" + stores, [memory, operands, found])
+    run(
+        loads + f"atom.global.{op}.noftz{vector}.{type} {result}, [%a], {operand};\n" + stores,
+        [memory, operands, found],
+    )
     assert unpacked(found, bf16) == old
     assert unpacked(memory, bf16) == [rule(a, b) for a, b in zip(old, new, strict=True)]
     memory = packed(old, bf16)
@@ -283,7 +307,13 @@ def test_double_precision() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**100), max_value=2.0**100), min_size=1, max_size=64))
+@given(
+    st.lists(
+        st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**100), max_value=2.0**100),
+        min_size=1,
+        max_size=64,
+    )
+)
 def test_sums_of_one_warp_in_shared_memory_are_rounded_one_by_one(values: list[float]) -> None:
     operands, out = np.array(values, np.float32), np.zeros(1, np.float32)
     body = """
@@ -329,10 +359,15 @@ def test_faults() -> None:
     text = fault("atom.global.add.u32 %r0, [%a+16], 1; // here", [array], FaultKind.OUT_OF_BOUNDS)
     assert text == "4 bytes at address 0x700001000010: the address is 0 bytes behind the end of array in_a (16 bytes)"
     text = fault("red.global.add.u64 [%a+4], %x0; // here", [array], FaultKind.MISALIGNED)
-    assert text == "8 bytes at address 0x700001000004: the address is 4 bytes behind a multiple of 8 (in array in_a at offset 4)"
+    assert (
+        text
+        == "8 bytes at address 0x700001000004: the address is 4 bytes behind a multiple of 8 (in array in_a at offset 4)"
+    )
     text = fault("red.shared.add.u32 [s+8], 1; // here", [], FaultKind.UNINITIALISED, inside=inside)
     assert text == "4 bytes of shared memory at 0x408 are read, but nothing has been written at 0x408"
-    text = fault("cvta.local.u64 %x0, l;\n atom.add.u32 %r0, [%x0], 1; // here", [], FaultKind.OUT_OF_BOUNDS, inside=inside)
+    text = fault(
+        "cvta.local.u64 %x0, l;\n atom.add.u32 %r0, [%x0], 1; // here", [], FaultKind.OUT_OF_BOUNDS, inside=inside
+    )
     assert text == "atom.add.u32 at an address in local memory; it reaches global and shared memory only"
     body = "cvta.shared.u64 %x0, s;\n red.add.v2.f32 [%x0], {%f0, %f1}; // here"
     text = fault(body, [], FaultKind.OUT_OF_BOUNDS, inside=inside)
@@ -347,12 +382,21 @@ def test_faults() -> None:
     [
         ("red.global.exch.b32 [%a], %r0;", "no such operation: red.global.exch.b32"),
         ("atom.global.inc.u64 %x0, [%a], %x1;", "no .inc of .u64: atom.global.inc.u64"),
-        ("atom.global.add.f16 %h0, [%a], %h1;", ".noftz goes with the half-precision types, and they with it: atom.global.add.f16"),
-        ("atom.global.add.noftz.f32 %f0, [%a], %f1;", ".noftz goes with the half-precision types, and they with it: atom.global.add.noftz.f32"),
+        (
+            "atom.global.add.f16 %h0, [%a], %h1;",
+            ".noftz goes with the half-precision types, and they with it: atom.global.add.f16",
+        ),
+        (
+            "atom.global.add.noftz.f32 %f0, [%a], %f1;",
+            ".noftz goes with the half-precision types, and they with it: atom.global.add.noftz.f32",
+        ),
         ("atom.global.max.noftz.f16x2 %r0, [%a], %r1;", ".max of .f16x2 takes a vector: atom.global.max.noftz.f16x2"),
         ("red.global.add.v8.f32 [%a], %f0;", ".v8 does not go with .add.f32: red.global.add.v8.f32"),
         ("red.global.min.f32 [%a], %f0;", "no .min of .f32: red.global.min.f32"),
-        ("red.acquire.gpu.global.add.u32 [%a], 1;", "the emulator does not know .acquire here: red.acquire.gpu.global.add.u32"),
+        (
+            "red.acquire.gpu.global.add.u32 [%a], 1;",
+            "the emulator does not know .acquire here: red.acquire.gpu.global.add.u32",
+        ),
         ("atom.global.cas.b32 %r0, [%a], %r1;", "3 operands, not 4: atom.global.cas.b32"),
         ("atom.local.add.u32 %r0, [%a], %r1;", "the emulator does not know .local here: atom.local.add.u32"),
     ],
@@ -361,6 +405,9 @@ def test_forms_that_do_not_exist_stop_by_name(instruction: str, why: str) -> Non
     assert refused(instruction) == why
 
 
-@pytest.mark.parametrize("instruction", ["multimem.red.relaxed.gpu.global.add.u32 [%a], %r0;", "multimem.ld_reduce.relaxed.gpu.global.add.u32 %r0, [%a];"])
+@pytest.mark.parametrize(
+    "instruction",
+    ["multimem.red.relaxed.gpu.global.add.u32 [%a], %r0;", "multimem.ld_reduce.relaxed.gpu.global.add.u32 %r0, [%a];"],
+)
 def test_multimem_is_not_executed(instruction: str) -> None:
     assert refused(instruction).startswith("the emulator does not know this instruction: multimem.")

@@ -60,7 +60,10 @@ def test_discarded_lines_are_whole() -> None:
         ("applypriority.global.L2::evict_normal [%a], 64;", "the size is 128: applypriority.global.L2::evict_normal"),
         ("discard.global.L1 [%a], 128;", "the level is .L2: discard.global.L1"),
         ("createpolicy.fractional.b64 %x0;", "no primary priority: createpolicy.fractional.b64"),
-        ("createpolicy.fractional.L2::evict_last.b32 %r0;", "a policy is .b64: createpolicy.fractional.L2::evict_last.b32"),
+        (
+            "createpolicy.fractional.L2::evict_last.b32 %r0;",
+            "a policy is .b64: createpolicy.fractional.L2::evict_last.b32",
+        ),
     ],
 )
 def test_forms_that_do_not_exist(instruction: str, why: str) -> None:

@@ -40,7 +40,9 @@ def near(layout: Layout, seed: int = 0, count: int = 400) -> list[int]:
         n = decode(layout, rng.getrandbits(layout.width))
         if not n.is_nan and not n.is_infinite:
             code = encode(F32, n)
-            made += [code + rng.choice((0, 1, 1 << shift - 1, (1 << shift - 1) - 1, (1 << shift - 1) + 1, (1 << shift) - 1))]
+            made += [
+                code + rng.choice((0, 1, 1 << shift - 1, (1 << shift - 1) - 1, (1 << shift - 1) + 1, (1 << shift) - 1))
+            ]
     made += [code for (code,) in rows(F32, 1, count, seed)]
     return [code & 0xFFFFFFFF for code in made[:count]]
 
@@ -187,7 +189,13 @@ def test_stochastic_halves(name: str) -> None:
     check(f"cvt.rs.{name}x2.f32 d, a, b, c;", 32, (32, 32, 32), model, given)
     # No bits are cut off: no random number changes that. All are: the largest random number carries if any is set.
     exact = [(0x3F800000, 0x40000000, 0xFFFFFFFF)]
-    check(f"cvt.rs.{name}x2.f32 d, a, b, c;", 32, (32,) * 3, lambda *_: joined([encode(layout, number(2)), encode(layout, number(1))], 16), exact)
+    check(
+        f"cvt.rs.{name}x2.f32 d, a, b, c;",
+        32,
+        (32,) * 3,
+        lambda *_: joined([encode(layout, number(2)), encode(layout, number(1))], 16),
+        exact,
+    )
 
 
 @pytest.mark.parametrize("name", ["e4m3", "e5m2", "e2m3", "e3m2"])

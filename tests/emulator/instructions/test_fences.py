@@ -44,8 +44,14 @@ def test_the_acquire_of_a_tensor_map_names_it(scope: str) -> None:
         ("fence.relaxed.gpu;", "the emulator does not know .relaxed here: fence.relaxed.gpu"),
         ("fence.sc;", "a fence without a scope: fence.sc"),
         ("fence.proxy.generic;", "a proxy that the emulator does not know: fence.proxy.generic"),
-        ("fence.mbarrier_init.release.gpu;", "fence.mbarrier_init is .release.cluster: fence.mbarrier_init.release.gpu"),
-        ("fence.proxy.tensormap::generic.acquire.gpu [%a], 64;", "the size is 128: fence.proxy.tensormap::generic.acquire.gpu"),
+        (
+            "fence.mbarrier_init.release.gpu;",
+            "fence.mbarrier_init is .release.cluster: fence.mbarrier_init.release.gpu",
+        ),
+        (
+            "fence.proxy.tensormap::generic.acquire.gpu [%a], 64;",
+            "the size is 128: fence.proxy.tensormap::generic.acquire.gpu",
+        ),
         ("membar.gpu;", "a membar without a level: membar.gpu"),
     ],
 )
@@ -78,9 +84,13 @@ def test_fences_before_the_async_proxy(fence: str) -> None:
     assert out.tolist() == [0, 11, 12, 13]
 
 
-@pytest.mark.parametrize("fence", ["", "fence.sc.sys;", "fence.proxy.alias;", "fence.proxy.async.global;", "bar.sync 0;"])
+@pytest.mark.parametrize(
+    "fence", ["", "fence.sc.sys;", "fence.proxy.alias;", "fence.proxy.async.global;", "bar.sync 0;"]
+)
 def test_what_is_no_fence_of_shared_memory_for_the_async_proxy(fence: str) -> None:
-    with pytest.raises(Exception, match=r"missing proxy fence: .* reads shared memory at 0x400 through the async proxy"):
+    with pytest.raises(
+        Exception, match=r"missing proxy fence: .* reads shared memory at 0x400 through the async proxy"
+    ):
         run(WRITE + fence + BULK_STORE, [np.zeros(4, np.uint32)], inside=INSIDE)
 
 

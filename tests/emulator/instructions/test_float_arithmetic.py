@@ -131,7 +131,11 @@ def near_ties(layout: Layout) -> list[Row]:
     # (1 + 2^-k) * (1 + 2^-(f + 1 - k)): its last bit is half a unit in the last place of the product.
     pairs = [(one + (1 << layout.fraction - k), one + (1 << k - 1)) for k in range(1, layout.fraction + 1)]
     pairs += [(one + half, one + 1), (one + 1, one + 1), (one, one)]
-    tiny = [1, one >> 1, *(max(one - (far << layout.fraction), 2) for far in (layout.fraction + 3, 2 * layout.fraction))]
+    tiny = [
+        1,
+        one >> 1,
+        *(max(one - (far << layout.fraction), 2) for far in (layout.fraction + 3, 2 * layout.fraction)),
+    ]
     return [(a | s, b, c | t) for a, b in pairs for s in (0, sign) for c in (0, *tiny) for t in (0, sign)]
 
 

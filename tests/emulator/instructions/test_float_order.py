@@ -70,7 +70,9 @@ def test_extrema_of_doubles(name: str) -> None:
 @pytest.mark.parametrize("type", ["f16", "bf16"])
 def test_extrema_in_pairs(type: str) -> None:
     layout = LAYOUTS[type]
-    given = [(a | c << 16, b | d << 16) for (a, b), (c, d) in zip(rows(layout, 2, 400), rows(layout, 2, 400, 1), strict=True)]
+    given = [
+        (a | c << 16, b | d << 16) for (a, b), (c, d) in zip(rows(layout, 2, 400), rows(layout, 2, 400, 1), strict=True)
+    ]
 
     def model(a: int, b: int) -> int:
         low, high = (chosen(layout, "max", ["NaN"], a >> s & 0xFFFF, b >> s & 0xFFFF) for s in (0, 16))

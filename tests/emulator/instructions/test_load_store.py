@@ -27,7 +27,9 @@ def test_a_wider_register_is_filled_up_by_the_sign(type: str, offset: int) -> No
     assert int(out[0]) == seen(type, offset) % 2**64
 
 
-@pytest.mark.parametrize(("type", "register"), [("s8", "h"), ("u8", "h"), ("s8", "r"), ("s16", "r"), ("u16", "r"), ("b16", "r")])
+@pytest.mark.parametrize(
+    ("type", "register"), [("s8", "h"), ("u8", "h"), ("s8", "r"), ("s16", "r"), ("u16", "r"), ("b16", "r")]
+)
 def test_registers_of_16_and_32_bits_are_filled_up_too(type: str, register: str) -> None:
     bits = 16 if register == "h" else 32
     out = np.zeros(1, f"u{bits // 8}")
@@ -47,7 +49,12 @@ def test_a_wider_register_is_stored_by_its_low_bits(type: str) -> None:
 @pytest.mark.parametrize(
     ("type", "count", "register"),
     [
-        *((t, c, r) for t, r in (("b8", "h"), ("u16", "h"), ("b32", "r"), ("f32", "f")) for c in (2, 4, 8) if (t, c) != ("b8", 8)),
+        *(
+            (t, c, r)
+            for t, r in (("b8", "h"), ("u16", "h"), ("b32", "r"), ("f32", "f"))
+            for c in (2, 4, 8)
+            if (t, c) != ("b8", 8)
+        ),
         *((t, c, r) for t, r in (("b64", "x"), ("f64", "d")) for c in (2, 4)),
     ],
 )
@@ -201,7 +208,10 @@ ORDERINGS = [
 @pytest.mark.parametrize(
     "form",
     [
-        *(f"{ordering}.global" for ordering in (*ORDERINGS, *(f"acquire.{s}" for s in ("cta", "cluster", "gpu", "sys")))),
+        *(
+            f"{ordering}.global"
+            for ordering in (*ORDERINGS, *(f"acquire.{s}" for s in ("cta", "cluster", "gpu", "sys")))
+        ),
         *(f"global.{cache}" for cache in ("ca", "cg", "cs", "lu", "cv")),
         *(f"global.{cache}.nc" for cache in ("ca", "cg", "cs")),
         *(f"global.L1::{p}" for p in ("evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate")),
@@ -220,7 +230,10 @@ def test_orderings_and_hints_change_no_value(form: str) -> None:
 @pytest.mark.parametrize(
     "form",
     [
-        *(f"{ordering}.global" for ordering in (*ORDERINGS, *(f"release.{s}" for s in ("cta", "cluster", "gpu", "sys")))),
+        *(
+            f"{ordering}.global"
+            for ordering in (*ORDERINGS, *(f"release.{s}" for s in ("cta", "cluster", "gpu", "sys")))
+        ),
         *(f"global.{cache}" for cache in ("wb", "cg", "cs", "wt")),
         "global.L1::no_allocate",
         "global.L1::evict_first.L2::evict_last",
@@ -249,7 +262,10 @@ def test_the_unified_qualifier_stands_at_the_address() -> None:
     assert out.tolist() == [9]
 
 
-@pytest.mark.parametrize(("immediate", "type", "bits"), [("-1", "u32", 0xFFFFFFFF), ("0f3F800000", "f32", 0x3F800000), ("1.5", "f64", 0x3FF8 << 48)])
+@pytest.mark.parametrize(
+    ("immediate", "type", "bits"),
+    [("-1", "u32", 0xFFFFFFFF), ("0f3F800000", "f32", 0x3F800000), ("1.5", "f64", 0x3FF8 << 48)],
+)
 def test_immediates_are_stored(immediate: str, type: str, bits: int) -> None:
     out = np.zeros(1, f"u{int(type[1:]) // 8}")
     run(f"st.global.{type} [%a], {immediate};", [out])
@@ -270,7 +286,9 @@ def test_out_of_bounds_behind_an_array() -> None:
 def test_out_of_bounds_over_the_end_and_before() -> None:
     array = np.zeros(15, np.uint32)
     text = fault("st.global.v4.u32 [%a+48], {%r0, %r1, %r2, %r3}; // here", [array], FaultKind.OUT_OF_BOUNDS)
-    assert text == "16 bytes at address 0x700001000030: the address reaches 4 bytes over the end of array in_a (60 bytes)"
+    assert (
+        text == "16 bytes at address 0x700001000030: the address reaches 4 bytes over the end of array in_a (60 bytes)"
+    )
     text = fault("ld.global.u32 %r0, [%a+-8]; // here", [array], FaultKind.OUT_OF_BOUNDS)
     assert text == "4 bytes at address 0x700000fffff8: the address is 8 bytes before array in_a"
 
@@ -296,13 +314,21 @@ def test_out_of_bounds_in_memory_of_the_cta(space: str, name: str) -> None:
 
 
 def test_before_the_variables_of_shared_memory() -> None:
-    text = fault("mov.u32 %r0, 1008;\n ld.shared.u64 %x0, [%r0]; // here", [], FaultKind.OUT_OF_BOUNDS, inside=".shared .b8 s[64];")
+    text = fault(
+        "mov.u32 %r0, 1008;\n ld.shared.u64 %x0, [%r0]; // here",
+        [],
+        FaultKind.OUT_OF_BOUNDS,
+        inside=".shared .b8 s[64];",
+    )
     assert text == "8 bytes at address 0x3f0: the address is 16 bytes before shared memory"
 
 
 def test_misaligned() -> None:
     text = fault("ld.global.v2.u32 {%r0, %r1}, [%a+12]; // here", [BYTES.copy()], FaultKind.MISALIGNED)
-    assert text == "8 bytes at address 0x70000100000c: the address is 4 bytes behind a multiple of 8 (in array in_a at offset 12)"
+    assert (
+        text
+        == "8 bytes at address 0x70000100000c: the address is 4 bytes behind a multiple of 8 (in array in_a at offset 12)"
+    )
     text = fault("st.shared.u16 [s+1], %r0; // here", [], FaultKind.MISALIGNED, inside=".shared .b8 s[64];")
     assert text == "2 bytes at address 0x401: the address is 1 bytes behind a multiple of 2 (in shared memory)"
 
@@ -359,7 +385,10 @@ def test_another_ctas_shared_memory_takes_the_cluster_space() -> None:
         ("ld.global.wb.u32 %r0, [%a];", "the emulator does not know .wb here: ld.global.wb.u32"),
         ("st.const.u32 [%a], %r0;", "the emulator does not know .const here: st.const.u32"),
         ("ld.shared.nc.u32 %r0, [%a];", ".nc reads global memory, not .shared: ld.shared.nc.u32"),
-        ("ld.global.v4.b128 {%q0, %q1, %q2, %q3}, [%a];", "4 elements of .b128 are more than 32 bytes: ld.global.v4.b128"),
+        (
+            "ld.global.v4.b128 {%q0, %q1, %q2, %q3}, [%a];",
+            "4 elements of .b128 are more than 32 bytes: ld.global.v4.b128",
+        ),
         ("ld.global.v4.u32 {%r0, %r1}, [%a];", "a vector of 2 elements, not 4: ld.global.v4.u32"),
         ("ld.global.u64 %r0, [%a];", "register %r0 is .b32, narrower than .u64: ld.global.u64"),
     ],

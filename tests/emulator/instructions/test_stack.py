@@ -59,7 +59,10 @@ def test_the_stack_grows_beyond_its_first_size() -> None:
 @pytest.mark.parametrize("alignment", [8, 16, 256])
 def test_alignment(alignment: int) -> None:
     out = np.zeros(2, np.uint64)
-    run(f"alloca.u64 %x0, 24, {alignment};\n alloca.u64 %x1, 1, {alignment};\n st.global.v2.u64 [%a], {{%x0, %x1}};", [out])
+    run(
+        f"alloca.u64 %x0, 24, {alignment};\n alloca.u64 %x1, 1, {alignment};\n st.global.v2.u64 [%a], {{%x0, %x1}};",
+        [out],
+    )
     first, second = (int(v) for v in out)
     assert first % alignment == 0 and second % alignment == 0 and second < first
 

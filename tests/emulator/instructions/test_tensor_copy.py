@@ -235,6 +235,24 @@ def test_scatter4_takes_four_rows_apart() -> None:
     assert out.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_im2col_loads_and_stores(order: OrderName) -> None:
+    """A tap of a 3 x 3 filter over two images, and all pixels stored again."""
+    images, back = numbered(2, 4, 5, 8), np.zeros((2, 4, 5, 8), np.uint16)
+    body = barrier() + expect(40 * 16) + "mov.u16 %h0, 2;\nmov.u16 %h1, 0;\n"
+    body += "@%p0 cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.L2::cache_hint "
+    body += "[%s], [m, {0, -1, -1, 0}], [%b], {%h0, %h1}, 0;\n" + wait()
+    body += (
+        "@%p0 cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [n, {0, 0, 0, 0}], [%s];\n" + DONE
+    )
+    load = TensorMap.im2col(images, lower=(-1, -1), upper=(-1, -1), channels=8, pixels=40, swizzle=None)
+    store = TensorMap.im2col(back, lower=(0, 0), upper=(0, 0), channels=8, pixels=40, swizzle=None)
+    run(kernel(body, maps=["m", "n"]), [load, store], order=order)
+    # The tap (r, s) = (0, 2) sees the pixel one row up and one column to the right.
+    expected = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))[:, :4, 2:]
+    assert back.tolist() == expected.tolist()
+
+
 # What an H200 wrote past the edge of each row: widths off the 16-byte grid.
 @pytest.mark.parametrize(
     ("dtype", "width", "past"),
@@ -472,7 +490,7 @@ def test_forms_that_do_not_exist_or_are_not_done_stop(instruction: str) -> None:
             TensorMap(np.zeros((2, 8, 8), np.float16), (1, 8, 8), None, interleave="16B"),
             "a tensor map with interleave 16B",
         ),
-        (TensorMap(np.zeros((2, 8, 8), np.float32), (1, 8, 8), None, dtype="tf32"), "a load of elements of tf32"),
+        (TensorMap(np.zeros((2, 8, 8), np.float32), (1, 8, 8), None, dtype="tf32"), "a tensor map of tf32 elements"),
     ],
 )
 def test_maps_that_are_not_known_well_enough_stop(map: TensorMap, why: str) -> None:

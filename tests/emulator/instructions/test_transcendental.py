@@ -111,7 +111,15 @@ def doubles(opcode: str, values: Sequence[float]) -> NDArray[np.float64]:
 @pytest.mark.parametrize(("name", "power"), [("rcp", -1.0), ("rsqrt", -0.5)])
 def test_doubles_by_their_upper_half(name: str, power: float) -> None:
     subnormal = 2.0**-1030
-    table = [(-INF, -0.0 if name == "rcp" else NAN), (-subnormal, -INF), (-0.0, -INF), (0.0, INF), (subnormal, INF), (INF, 0.0), (NAN, NAN)]
+    table = [
+        (-INF, -0.0 if name == "rcp" else NAN),
+        (-subnormal, -INF),
+        (-0.0, -INF),
+        (0.0, INF),
+        (subnormal, INF),
+        (INF, 0.0),
+        (NAN, NAN),
+    ]
     found = doubles(f"{name}.approx.ftz.f64", [x for x, _ in table])
     expected = [0x7FFFFFFF00000000 if math.isnan(y) else int(np.float64(y).view(np.uint64)) for _, y in table]
     assert found.view(np.uint64).tolist() == expected

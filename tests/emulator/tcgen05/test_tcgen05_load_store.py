@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tilec.backend.emulator.launch import emulate
+from tilec.backend.emulator.tcgen05.layouts import fragment
 
 REGISTERS = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
 SPLIT = 37
@@ -121,13 +122,19 @@ def expected(
     return after, loaded
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("shape", list(REGISTERS))
-@pytest.mark.parametrize("repeats", [1, 2, 4, 8])
+CASES = [
+    (shape, repeats, packed)
+    for shape, registers in REGISTERS.items()
+    for repeats in (1, 2, 4, 8)
+    for packed in (False, True)
+    if registers * repeats * (1 + packed) < 64
+]
+"""What fits into the columns that the kernel fills."""
+
+
+@pytest.mark.parametrize(("shape", "repeats", "packed"), CASES)
 def test_shapes(shape: str, repeats: int, packed: bool) -> None:
     """What a warp stores changes exactly its cells, and what it loads are its cells, at lanes and columns of its own choice."""
-    if REGISTERS[shape] * repeats * (2 if packed else 1) > 62:
-        pytest.skip("more columns than the kernel fills")
     rng = np.random.default_rng(8)
     count = REGISTERS[shape] * repeats
     store_lane, load_lane = (0, 0) if shape == "32x32b" else (16, 16 if repeats == 2 else 0)
@@ -151,8 +158,6 @@ def test_shapes(shape: str, repeats: int, packed: bool) -> None:
 @pytest.mark.parametrize("shape", list(REGISTERS))
 def test_the_largest_repeats(shape: str) -> None:
     """Each cell of a shape is some thread's, once."""
-    from tilec.backend.emulator.tcgen05.layouts import fragment
-
     repeats = MOST[shape]
     found = fragment(shape, repeats, packed=False, split=200)
     assert found.lanes.shape == (32, REGISTERS[shape] * repeats)
