@@ -95,8 +95,7 @@ class AsyncCopies:
         last = bool(copy.visible.all())
         if last:
             self._copies.remove(copy)
-        writers = copy.threads[part] + self._cta.rank * 2048
-        self._cta.shared.complete_copies(copy.work, copy.places[part], copy.unit, writers, last=last)
+        self._cta.shared.complete_copies(copy.work, copy.places[part], copy.unit, last=last)
 
     def _flags(self, threads: NDArray[np.intp]) -> NDArray[np.bool_]:
         flags = np.zeros(self._cta.padded, np.bool_)

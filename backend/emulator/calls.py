@@ -132,12 +132,13 @@ class Calls:
         values = [
             self._fetch(cta, threads, site, a, p) for a, p in zip(site.arguments, function.parameters, strict=True)
         ]
-        saved: tuple[tuple[int, NDArray[np.generic]], ...] = ()
-        if self._active(group.frame, callee):
-            first = callee.first_register
-            saved = tuple((s, cta.registers[s].copy()) for s in range(first, first + len(function.registers)))
+        recursive = self._active(group.frame, callee)
+        frame = cta.frame(group.frame, group.pc + 1, callee, recursive)
+        for slot, row in frame.saved:
+            row[threads] = cta.registers[slot][threads]
+        if recursive:
             cta.activate(threads, 1)
-        group.frame = Frame(group.frame, group.depth + 1, group.pc + 1, callee, bool(saved), saved)
+        group.frame = frame
         group.pc = callee.start
         for parameter, value in zip(function.parameters, values, strict=True):
             self._put(cta, threads, callee, parameter, value)

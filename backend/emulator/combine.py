@@ -49,11 +49,11 @@ def _exchange(old: Array, value: Array) -> Array:
 
 
 def _increment(old: Array, limit: Array) -> Array:
-    return np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+    return np.where(old >= limit, np.uint32(0), old + np.uint32(1))
 
 
 def _decrement(old: Array, limit: Array) -> Array:
-    return np.where((old == 0) | (old > limit), limit, old - old.dtype.type(1))
+    return np.where((old == 0) | (old > limit), limit, old - np.uint32(1))
 
 
 def find(op: str, type: str, *, flush: bool = False) -> Combine | None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilec.backend.emulator.faults import FaultKind
+from tilec.backend.emulator.group import Frame
 from tilec.backend.emulator.memory import Segment
 from tilec.backend.emulator.shared import SharedMemory
 from tilec.backend.emulator.types import bytes_of
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from tilec.backend.emulator.group import Group
     from tilec.backend.emulator.lanes import Lanes
     from tilec.backend.emulator.machine import Machine
-    from tilec.backend.emulator.wgmma.state import WarpGroups
+    from tilec.backend.emulator.program import Placed
+    from tilec.backend.emulator.steps import Step
 
 Index3 = tuple[int, int, int]
 
@@ -28,6 +30,14 @@ class CtaPart(Protocol):
 
     def at_exit(self) -> None:
         """Called when all threads of the CTA have exited: faults for what must not be left behind."""
+        ...
+
+
+class RegisterWatch(Protocol):
+    """What knows of registers that asynchronous work has not written, or read, yet."""
+
+    def check(self, lanes: Lanes, step: Step) -> None:
+        """Called before each instruction executes."""
         ...
 
 
@@ -67,8 +77,9 @@ class Cta:
         self.frames = Segment("the parameters of calls", program.frame_stride * self.padded)
         self.registers = _registers(program.registers, self.padded, machine.garbage())
         self.groups: list[Group] = []
-        self.registers_in_flight: WarpGroups | None = None
+        self.registers_in_flight: RegisterWatch | None = None
         """Set while asynchronous work owns registers of threads."""
+        self._frames: dict[tuple[Frame | None, int, int], Frame] = {}
         self._parts: dict[type, Any] = {}
 
     def thread_index(self, thread: int) -> Index3:
@@ -80,6 +91,18 @@ class Cta:
         found = self._parts.get(kind)
         if found is None:
             found = self._parts[kind] = kind(self)
+        return found
+
+    def frame(self, caller: Frame | None, return_to: int, callee: Placed, recursive: bool) -> Frame:
+        """The frame of a call; the same for all threads that make it after the same calls."""
+        key = caller, return_to, callee.start
+        found = self._frames.get(key)
+        if found is None:
+            first = callee.first_register
+            slots = range(first, first + len(callee.function.registers)) if recursive else ()
+            saved = tuple((slot, np.empty_like(self.registers[slot])) for slot in slots)
+            depth = 1 if caller is None else caller.depth + 1
+            found = self._frames[key] = Frame(caller, depth, return_to, callee, recursive, saved)
         return found
 
     def activate(self, threads: NDArray[np.intp], change: int) -> None:

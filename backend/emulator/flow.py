@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilec.backend.emulator.calls import Calls
 from tilec.backend.emulator.group import Frame, Group, as_index
 from tilec.backend.emulator.lanes import Answer, Lanes, Part, Wait
+from tilec.backend.emulator.rendezvous import Party, Rendezvous
 from tilec.backend.emulator.steps import Kind, Step, Steps
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class Flow:
         self.machine = machine
         self.steps = Steps(machine.program)
         self.calls = Calls(machine.program)
-        self.one_iteration = False
-        """Whether a group stops at the end of an iteration of a loop."""
+        self.rendezvous = Rendezvous(machine.program)
+        self._to_loop_end = False
         self.entry = machine.program.functions[machine.program.kernel.name].start
 
     def start(self, cta: Cta) -> None:
@@ -61,6 +62,8 @@ class Flow:
         for group in [g for g in cta.groups if g.gathering and g.asked != epoch]:
             group.asked = epoch
             found += self._release(group)
+        if sum(g.gathering for g in cta.groups) > 1:
+            found += self._meet(cta)
         return found
 
     def _wake(self, group: Group) -> None:
@@ -114,7 +117,7 @@ class Flow:
     def _release(self, group: Group) -> list[Group]:
         """Of a group that gathers, the threads that are complete, as a group that can go on."""
         step = self.steps[group.pc]
-        complete = self._complete(group, step, group.threads)
+        complete = self._complete(group, step, group.threads, group.threads)
         if complete.all():
             group.gathering = False
             return [group]
@@ -124,11 +127,37 @@ class Flow:
         ready.gathering = False
         return [ready]
 
-    def _complete(self, group: Group, step: Step, threads: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """For each of the threads, whether all participants of its instruction are among them."""
+    def _meet(self, cta: Cta) -> list[Group]:
+        """Let groups go on that wait at different places, or after different calls, for the same instruction with a member mask."""
+        waiting: dict[str, list[Group]] = {}
+        for group in cta.groups:
+            if group.gathering and self.steps[group.pc].scope == "mask":
+                waiting.setdefault(self.steps[group.pc].instruction.opcode, []).append(group)
+        found: list[Group] = []
+        for groups in waiting.values():
+            everyone = np.concatenate([g.threads for g in groups])
+            complete = [g.threads[self._complete(g, self.steps[g.pc], everyone, g.threads)] for g in groups]
+            parties = [Party(g.pc, threads) for g, threads in zip(groups, complete, strict=True) if len(threads)]
+            if not parties:
+                continue
+            self.rendezvous.execute(cta, parties)
+            self.machine.touch()
+            for group, threads in zip(groups, complete, strict=True):
+                if len(threads):
+                    ready = self._split(group, threads) if len(threads) < len(group.threads) else group
+                    ready.gathering = False
+                    ready.pc += 1
+                    self.steps[group.pc - (ready is group)].executed += _warps(threads)
+                    found.append(ready)
+        return found
+
+    def _complete(
+        self, group: Group, step: Step, present: NDArray[np.intp], threads: NDArray[np.intp]
+    ) -> NDArray[np.bool_]:
+        """For each of the threads, of a group at `step`, whether all participants of its instruction are present."""
         cta = group.cta
         here = np.zeros(cta.padded, np.bool_)
-        here[threads] = True
+        here[present] = True
         if step.scope == "mask":
             assert step.mask is not None
             lanes = Lanes(cta, as_index(threads), len(threads), step.instruction)
@@ -139,13 +168,14 @@ class Flow:
         groups = -(-cta.padded // width)
         missing = np.zeros(groups * width, np.bool_)
         missing[: cta.padded] = cta.alive & ~here
-        incomplete: NDArray[np.bool_] = missing.reshape(groups, width).any(axis=1)
+        incomplete = np.asarray(missing.reshape(groups, width).any(axis=1))
         return ~incomplete[threads // width]
 
     # Running.
 
-    def run(self, group: Group, budget: int, others: Sequence[Group]) -> None:
-        """Let a group go on for up to `budget` instructions."""
+    def run(self, group: Group, budget: int, others: Sequence[Group], *, to_loop_end: bool = False) -> None:
+        """Let a group go on for up to `budget` instructions; with `to_loop_end` no further than a branch back."""
+        self._to_loop_end = to_loop_end
         group.spinning = None
         machine, cta, steps = self.machine, group.cta, self.steps
         limit = self._limit(group, others)
@@ -210,7 +240,7 @@ class Flow:
 
     def _gather(self, group: Group, step: Step, lanes: Lanes) -> bool:
         """Whether all participants are there; otherwise the group waits for them."""
-        complete = self._complete(group, step, lanes.threads)
+        complete = self._complete(group, step, lanes.threads, lanes.threads)
         if complete.all():
             return True
         if lanes.count != len(group.threads):
@@ -298,12 +328,12 @@ class Flow:
 
     def _jump(self, group: Group, target: int) -> bool:
         backward = target <= group.pc
-        if backward and group.loops.repeats(group, group.pc, self.machine.epoch):
+        if backward and group.loops.repeats(group, target, self.machine.epoch):
             group.spinning = self.machine.epoch
             group.pc = target
             return False
         group.pc = target
-        return not (backward and self.one_iteration)
+        return not (backward and self._to_loop_end)
 
     def _indexed(self, group: Group, step: Step, active: NDArray[np.intp]) -> None:
         assert step.reader is not None

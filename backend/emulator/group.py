@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A call of `callee` that has not returned: where to go on, and the registers of the callee where it was active already."""
+    """A call of `callee` that has not returned, and where to go on. Threads that have made the same calls share a frame. Where the
+    callee was active already, `saved` has a row of each of its registers for the values that the threads had in them."""
 
     caller: Frame | None
     depth: int
@@ -36,7 +37,20 @@ def as_index(threads: NDArray[np.intp]) -> Index:
 class Group:
     """Threads at one place. `wait` is what they are parked on; `gathering`, that they wait for others of their warp."""
 
-    __slots__ = ("asked", "cta", "frame", "gathering", "index", "loops", "pc", "polled", "spinning", "threads", "turns", "wait")
+    __slots__ = (
+        "asked",
+        "cta",
+        "frame",
+        "gathering",
+        "index",
+        "loops",
+        "pc",
+        "polled",
+        "spinning",
+        "threads",
+        "turns",
+        "wait",
+    )
 
     def __init__(self, cta: Cta, threads: NDArray[np.intp], pc: int, frame: Frame | None) -> None:
         self.cta = cta
@@ -65,7 +79,7 @@ class Group:
         """Where the group stands, for reports, and what it waits for: in a loop that polls, the place that polls."""
         if self.wait is None and not self.gathering and self.polled is not None:
             place, wait = self.polled
-            if self.pc <= place <= self.loops.branch:
+            if self.loops.holds(place) and self.loops.holds(self.pc):
                 return place, wait
         return self.pc, self.wait
 
@@ -78,21 +92,22 @@ class Group:
 class LoopWatch:
     """Finds out when a loop only repeats itself: the same registers at the same branch, and nothing else has changed."""
 
-    __slots__ = ("_count", "_digest", "_epoch", "_pc")
+    __slots__ = ("_count", "_digest", "_epoch", "_pc", "_target")
 
     def __init__(self) -> None:
         self._pc = -1
+        self._target = 0
         self._epoch: int = -1
         self._count: int = 0
         self._digest: int | None = None
 
-    @property
-    def branch(self) -> int:
-        """The place of the backward branch that was taken last."""
-        return self._pc
+    def holds(self, place: int) -> bool:
+        """Whether a place lies in the loop that was closed last."""
+        return self._target <= place <= self._pc
 
-    def repeats(self, group: Group, pc: int, epoch: int) -> bool:
-        """Called at each backward branch, taken at `pc`."""
+    def repeats(self, group: Group, target: int, epoch: int) -> bool:
+        """Called at each backward branch, where the group stands, to `target`."""
+        pc, self._target = group.pc, target
         if pc != self._pc or epoch != self._epoch:
             self._pc, self._epoch, self._count, self._digest = pc, epoch, 0, None
             return False

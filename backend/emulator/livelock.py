@@ -2,7 +2,8 @@
 
 A group that spins in a loop of its own is found by `group.LoopWatch`. This is for what that cannot see: loops in which threads
 part and meet again, or that write what was there already, such as a lock that nobody releases. From time to time, and ever
-more rarely, all groups are made to go on in turn, one iteration of a loop each: a state that comes again then will come for ever.
+more rarely, a probe lets groups go on in a fixed order, each to the end of an iteration: a state that comes again then will
+come for ever.
 """
 
 from __future__ import annotations
@@ -16,28 +17,32 @@ if TYPE_CHECKING:
     from tilec.backend.emulator.group import Group
     from tilec.backend.emulator.memory import GlobalMemory
 
-_FIRST_PROBE = 32
+_FIRST_PROBE = 128
+_FIRST_PROBE_IN_LOCK_STEP = 4
+"""Choices of the scheduler before the first probe. In lock step, one is for thousands of instructions, and a probe changes
+nothing; in the other orders it does away with chance for a while."""
 _RAREST = 8192
-"""Choices of the scheduler before the first probe, and between two of them at most."""
-_ROUNDS = 12
-"""Rounds of one probe: it finds what repeats itself within so many iterations."""
+"""Choices between two probes at most."""
+_ROUNDS = 100
+"""Times that one probe looks at the state, for each group: it finds what repeats itself within so many iterations."""
 _PATIENCE = 4
 """Times that a repetition must be found, while waits that may end without success do so in between."""
 
-State = tuple[tuple[int, int, int], ...]
+State = tuple[tuple[int, int, int, int], ...]
 
 
 class Livelock:
-    """Watches the choices of the scheduler of one machine. `probing`: groups go on as `choose` says."""
+    """Watches the choices of the scheduler of one machine. `probing`: a probe is being made."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lock_step: bool) -> None:
+        self._first = _FIRST_PROBE_IN_LOCK_STEP if lock_step else _FIRST_PROBE
         self.reset()
 
     def reset(self) -> None:
         """Something has happened that does not happen for ever: asynchronous work has gone on."""
         self._found = 0
         self._choices = 0
-        self._probe_at = _FIRST_PROBE
+        self._probe_at = self._first
         self._stop()
 
     @property
@@ -45,27 +50,26 @@ class Livelock:
         """Whether repetitions have been found so often that it is a deadlock."""
         return self._found >= _PATIENCE
 
-    def choose(self, groups: Sequence[Group]) -> Group | None:
-        """Which group goes on, for one iteration, if a probe is being made; None if the order of the run is to choose."""
+    def count(self, groups: Sequence[Group]) -> None:
+        """Called before each choice; begins a probe when one is due, and ends one that has found nothing."""
         self._choices += 1
-        if not self.probing and self._choices >= self._probe_at:
+        if self.probing and self._looks > _ROUNDS * self._groups:
+            self._stop()
+        elif not self.probing and self._choices >= self._probe_at:
             self._probe_at = self._choices + min(self._choices, _RAREST)
-            self.probing = True
-        if not self.probing:
-            return None
+            self.probing, self._groups = True, len(groups)
+
+    def next_in_turn(self, groups: Sequence[Group]) -> Group:
+        """Whose turn it is in a probe of groups that the order of the run would choose at random."""
         following = [g for g in groups if _place(g) > self._last]
-        self.round_begins = not following
         chosen = min(following or groups, key=_place)
         self._last = _place(chosen)
         return chosen
 
     def repeats(self, ctas: Sequence[Cta], memory: GlobalMemory) -> bool:
-        """Called at the beginning of each round of a probe: whether the state is one that came before in it."""
-        self._rounds += 1
-        if self._rounds > _ROUNDS:
-            self._stop()
-            return False
-        state = _state(ctas), _threads(ctas)
+        """Called before each choice of a probe: whether the state is one that came before in it, twice."""
+        self._looks += 1
+        state = self._last, _state(ctas), _threads(ctas)
         if state not in self._seen:
             self._seen[state] = None
             return False
@@ -79,10 +83,10 @@ class Livelock:
 
     def _stop(self) -> None:
         self.probing = False
-        self.round_begins = False
-        self._rounds = 0
+        self._looks = 0
+        self._groups = 0
         self._last = -1, -1
-        self._seen: dict[tuple[State, int], int | None] = {}
+        self._seen: dict[tuple[tuple[int, int], State, int], int | None] = {}
 
 
 def _place(group: Group) -> tuple[int, int]:
@@ -91,7 +95,7 @@ def _place(group: Group) -> tuple[int, int]:
 
 def _state(ctas: Sequence[Cta]) -> State:
     """Where all groups stand."""
-    return tuple((cta.number, group.pc, len(group.threads)) for cta in ctas for group in cta.groups)
+    return tuple((cta.number, group.pc, group.depth, len(group.threads)) for cta in ctas for group in cta.groups)
 
 
 def _threads(ctas: Sequence[Cta]) -> int:
@@ -103,7 +107,7 @@ def _threads(ctas: Sequence[Cta]) -> int:
         for register in cta.registers:
             total = crc32(register.tobytes(), total)
         for segment in (cta.shared, cta.local, cta.frames):
-            total = crc32(segment.data, total)
+            total = crc32(segment.data.data, total)
     return total
 
 
@@ -111,5 +115,5 @@ def _checksum(memory: GlobalMemory) -> int:
     """A checksum of global memory."""
     total = 0
     for segment in memory:
-        total = crc32(segment.data, total)
+        total = crc32(segment.data.data, total)
     return total

@@ -83,7 +83,7 @@ class Machine:
     def run(self) -> None:
         """Run all CTAs to their end."""
         failures = 0
-        livelock = Livelock()
+        livelock = Livelock(lock_step=self.order.across_warps)
         while True:
             if len(self.resident) < self.order.resident:
                 self._start_cluster()
@@ -93,12 +93,16 @@ class Machine:
                 before = self.epoch
                 if works:
                     livelock.reset()
-                probe = None if works else livelock.choose(groups)
-                if livelock.round_begins and livelock.repeats(list(self._ctas()), self.memory):
+                else:
+                    livelock.count(groups)
+                if livelock.probing and livelock.repeats(list(self._ctas()), self.memory):
                     if livelock.hopeless or not self.flow.let_polls_fail(self._ctas()):
                         report_deadlock(self, list(self._ctas()))
                     continue
-                self._advance(groups, works, probe)
+                if livelock.probing:
+                    self._probe(groups, livelock)
+                else:
+                    self._advance(groups, works)
                 failures = 0 if self.epoch != before else failures
                 continue
             if self._start_cluster():
@@ -112,16 +116,30 @@ class Machine:
     def _ctas(self) -> Iterator[Cta]:
         return (cta for cluster in self.resident for cta in cluster.ctas)
 
-    def _advance(self, groups: list[Group], works: list[AsyncWork], probe: Group | None) -> None:
-        """Let a group or a work go on: `probe`, if there is one, for one iteration of a loop."""
-        self.flow.one_iteration = probe is not None
-        choice = self.order.choose(groups, works) if probe is None else (probe, _PROBE_BUDGET)
+    def _advance(self, groups: list[Group], works: list[AsyncWork]) -> None:
+        choice = self.order.choose(groups, works)
         if isinstance(choice, AsyncWork):
             self.engines.advance(choice)
             self.touch()
             return
         group, budget = choice
         self.flow.run(group, budget, groups)
+        if group.cta.exited:
+            self._retire(group.cta)
+
+    def _probe(self, groups: list[Group], livelock: Livelock) -> None:
+        """Let a group go on to the end of an iteration. What runs in lock step keeps its order, in which threads meet again."""
+        if self.order.across_warps:
+            choice = self.order.choose(groups, [])
+            assert not isinstance(choice, AsyncWork)
+            group, budget = choice
+            turns = group.turns
+            self.flow.run(group, budget, groups)
+            if group.turns > turns:
+                self.flow.run(group, budget, groups, to_loop_end=True)
+        else:
+            group = livelock.next_in_turn(groups)
+            self.flow.run(group, _PROBE_BUDGET, groups, to_loop_end=True)
         if group.cta.exited:
             self._retire(group.cta)
 

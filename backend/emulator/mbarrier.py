@@ -6,6 +6,7 @@ store over a live object shows when the object is used next.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -33,7 +34,20 @@ class MBarrier:
     the threads or the work that `find` was called for last.
     """
 
-    __slots__ = ("_lane", "_user", "_word", "cta", "expected", "inval_line", "live", "offset", "pending", "phase", "tx")
+    __slots__ = (
+        "_lane",
+        "_unseen",
+        "_user",
+        "_word",
+        "cta",
+        "expected",
+        "inval_line",
+        "live",
+        "offset",
+        "pending",
+        "phase",
+        "tx",
+    )
 
     def __init__(self, cta: Cta, offset: int, count: int, lanes: Lanes, lane: int) -> None:
         self.cta = cta
@@ -49,6 +63,7 @@ class MBarrier:
         self.pending = count
         self.tx = 0
         self._word = 0
+        self._unseen: list[tuple[int, Callable[[], None]]] = []
         self._write()
 
     def __str__(self) -> str:
@@ -107,6 +122,20 @@ class MBarrier:
                 "can be waited for",
             )
         return behind == 1
+
+    def when_seen(self, action: Callable[[], None]) -> None:
+        """Do something as soon as a thread has seen that the current phase has completed: only then it can know what the phase
+        stands for."""
+        self._unseen.append((self.phase, action))
+
+    def see(self) -> None:
+        """A thread has waited for the phase before the current one, with success."""
+        seen = [action for phase, action in self._unseen if phase < self.phase]
+        if not seen:
+            return
+        self._unseen = [(phase, action) for phase, action in self._unseen if phase >= self.phase]
+        for action in seen:
+            action()
 
     def invalidate(self, line: int) -> None:
         self.live = False

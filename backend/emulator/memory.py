@@ -6,7 +6,7 @@ that an access past its end meets nothing else. Shared addresses are ``rank of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -16,7 +16,9 @@ from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.types import Values
 
 if TYPE_CHECKING:
+    from tilec.backend.emulator.engines import AsyncWork
     from tilec.backend.emulator.lanes import Lanes
+    from tilec.backend.emulator.unfenced import UnfencedGlobal
 
 SHARED_WINDOW = 1 << 32
 LOCAL_WINDOW = 2 << 32
@@ -99,12 +101,32 @@ class GlobalSegment(Segment):
         super().__init__(name, size, writable=writable)
         self.address = address
         self.constant = constant
+        self.unfenced: NDArray[np.bool_] | None = None
+        """Of each byte, whether threads have written it and no proxy fence has followed; None if there is no such byte."""
+
+    def check_store(self, lanes: Lanes, offsets: NDArray[np.int64], width: int) -> None:
+        if (writes := lanes.machine.memory.unfenced) is not None:
+            writes.add(lanes, self, offsets, width)
+
+    def check_async_read(self, work: AsyncWork, part: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+        """Called before asynchronous work reads the part of the bytes that `part` takes. Faults for bytes that were written through
+        the generic proxy with no fence since."""
+        if self.unfenced is None or not part(self.unfenced).any():
+            return
+        at = int(part(np.arange(len(self.data)))[part(self.unfenced)].min())
+        work.fault(
+            FaultKind.PROXY_FENCE,
+            f"{work.name} reads {self.name} at offset {at} through the async proxy, but it was written by ordinary stores that no "
+            "fence.proxy.async has followed",
+            "each writing thread executes fence.proxy.async.global before the barrier that hands the bytes over",
+        )
 
 
 class GlobalMemory:
-    """Global and constant memory."""
+    """Global and constant memory. `unfenced` is given to a program in which asynchronous work may read what threads have written."""
 
     def __init__(self) -> None:
+        self.unfenced: UnfencedGlobal | None = None
         self._windows: dict[int, GlobalSegment] = {}
         self._next = FIRST_GLOBAL_WINDOW
         self.heap: dict[int, GlobalSegment] = {}

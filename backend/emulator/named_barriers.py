@@ -61,8 +61,8 @@ class Episode:
 
     def warps_arrived(self) -> NDArray[np.bool_]:
         """For each warp, whether it has arrived."""
-        missing: NDArray[np.bool_] = (self.cta.alive & ~self.arrived).reshape(-1, 32).any(axis=1)
-        present: NDArray[np.bool_] = self.arrived.reshape(-1, 32).any(axis=1)
+        missing = np.asarray((self.cta.alive & ~self.arrived).reshape(-1, 32).any(axis=1))
+        present = np.asarray(self.arrived.reshape(-1, 32).any(axis=1))
         return present & ~missing
 
     def result(self) -> int:
@@ -133,6 +133,11 @@ class NamedBarriers:
         if count is None:
             found.count = None
         return found
+
+    def room(self, barrier: int, count: int) -> int:
+        """How many threads a barrier for `count` still awaits."""
+        found = self._active.get(barrier)
+        return count if found is None or found.completed() else count - int(found.warps_arrived().sum()) * 32
 
     def release(self, episode: Episode) -> None:
         """A barrier has completed."""

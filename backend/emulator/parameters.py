@@ -93,7 +93,7 @@ def encode_parameters(
 def _encode(parameter: Variable, argument: Any, arrays: HostArrays) -> bytes:
     match argument:
         case TensorMap():
-            if parameter.size != MAP_BYTES:
+            if parameter.size < MAP_BYTES:
                 raise TilecError(f"parameter {parameter.name} has {parameter.size} bytes; a tensor map has {MAP_BYTES}")
             return argument.encode(arrays.address(argument.array, parameter.name))
         case np.ndarray():

@@ -10,6 +10,7 @@ import numpy as np
 from tilec.backend.emulator.memory import FRAME_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, GlobalMemory, GlobalSegment
 from tilec.backend.emulator.ptx.syntax import Function, Instruction, Module, Register, Variable
 from tilec.backend.emulator.shared import RESERVED
+from tilec.backend.emulator.unfenced import UnfencedGlobal
 from tilec.diagnostics import SourceLocation, TilecError
 
 if TYPE_CHECKING:
@@ -41,9 +42,11 @@ class Program:
         self.local_bytes = 0
         self.frame_bytes = 0
         self.static_shared = 0
+        self._memory = memory
+        self._segments: dict[Variable, GlobalSegment] = {}
         self._addresses: dict[Variable, int] = {}
         self._dynamic: list[Variable] = []
-        self._place_module_variables(memory)
+        self._place_module_variables()
         for function in module.functions.values():
             if function.body is not None and (function is kernel or not function.entry):
                 self._place(function)
@@ -56,7 +59,9 @@ class Program:
             i.parts[0] in ("wgmma", "tcgen05") or i.parts[:3] in (("cp", "async", "bulk"), ("cp", "reduce", "async"))
             for i in self.instructions
         )
-        self._fill(memory)
+        if any(_reads_global_memory(i) for i in self.instructions) and any(_writes_memory(i) for i in self.instructions):
+            memory.unfenced = UnfencedGlobal()
+        self._fill()
 
     def _place(self, function: Function) -> None:
         placed = Placed(function, len(self.instructions), len(self.registers))
@@ -79,8 +84,8 @@ class Program:
                     self._place_local(variable)
                 case "shared":
                     self._place_shared(variable)
-                case _:
-                    pass
+                case "global" | "const":
+                    self._place_in_memory(variable)
 
     def _place_frame(self, variables: Iterable[Variable]) -> None:
         for variable in variables:
@@ -110,25 +115,25 @@ class Program:
             end = offset + parameter.size
         return end
 
-    def _place_module_variables(self, memory: GlobalMemory) -> None:
-        self._segments: dict[str, GlobalSegment] = {}
+    def _place_module_variables(self) -> None:
         for variable in self.module.variables.values():
             if variable.space == "shared":
                 self._place_shared(variable)
-            elif variable.external and variable.initial is None:
-                continue
-            else:
-                segment = memory.allocate(
-                    f"variable {variable.name}", variable.size, constant=variable.space == "const"
-                )
-                self._segments[variable.name] = segment
-                self._addresses[variable] = segment.address
+            elif not variable.external or variable.initial is not None:
+                self._place_in_memory(variable)
 
-    def _fill(self, memory: GlobalMemory) -> None:
+    def _place_in_memory(self, variable: Variable) -> None:
+        """Give a variable of global or constant memory a segment; one inside a function lives as long as the module too."""
+        segment = self._memory.allocate(
+            f"variable {variable.name}", variable.size, constant=variable.space == "const"
+        )
+        self._segments[variable] = segment
+        self._addresses[variable] = segment.address
+
+    def _fill(self) -> None:
         """Write the initial values, addresses of other variables and functions among them."""
-        for variable in self.module.variables.values():
-            segment = self._segments.get(variable.name)
-            if segment is None or variable.initial is None:
+        for variable, segment in self._segments.items():
+            if variable.initial is None:
                 continue
             segment.data[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
             for relocation in variable.relocations:
@@ -170,3 +175,16 @@ class Program:
 
     def function_address(self, name: str) -> int:
         return FUNCTION_WINDOW + self.functions[self.module.aliases.get(name, name)].start * 16
+
+
+def _reads_global_memory(ins: Instruction) -> bool:
+    """Whether an instruction reads global memory through the async proxy: a bulk copy to shared memory."""
+    parts = ins.parts
+    if parts[:3] != ("cp", "async", "bulk") or "global" not in parts:
+        return False
+    return any(p.startswith("shared") for p in parts[: parts.index("global")])
+
+
+def _writes_memory(ins: Instruction) -> bool:
+    """Whether an instruction of a thread may write global memory."""
+    return ins.parts[0] in ("st", "red", "atom") and not any(p.startswith(("shared", "param", "local")) for p in ins.parts)

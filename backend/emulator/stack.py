@@ -31,7 +31,7 @@ class Stack:
 
     @staticmethod
     def fits(pointers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return (STACK_TOP - _DEEPEST <= pointers) & (pointers <= STACK_TOP)
+        return (pointers >= STACK_TOP - _DEEPEST) & (pointers <= STACK_TOP)
 
     def set(self, threads: NDArray[np.intp], pointers: NDArray[np.int64]) -> None:
         """Move the pointers of threads, to where they fit; the memory grows as it must."""

@@ -42,7 +42,9 @@ def _never_complete(machine: Machine, gathering: Group) -> bool:
     """Whether the threads that a group waits for wait for their own warp too, at other places, and not for something else."""
     width = 128 if machine.flow.steps[gathering.pc].scope == "warpgroup" else 32
     units = {int(t) // width for t in gathering.threads}
-    missing = [g for g in gathering.cta.groups if g is not gathering and any(int(t) // width in units for t in g.threads)]
+    missing = [
+        g for g in gathering.cta.groups if g is not gathering and any(int(t) // width in units for t in g.threads)
+    ]
     return all(g.gathering or machine.program.instructions[g.pc].parts[:2] == ("bar", "warp") for g in missing)
 
 
@@ -78,11 +80,11 @@ def _threads(group: Group) -> str:
 
 
 def _ranges(lanes: list[int]) -> str:
-    if len(lanes) == 1:
-        return f"lane {lanes[0]}"
-    if lanes == list(range(lanes[0], lanes[-1] + 1)):
-        return f"lanes {lanes[0]} to {lanes[-1]}"
-    return f"lanes {_enumerate([str(n) for n in lanes])}"
+    """Lanes, ascending, as ranges: "lane 3", "lanes 0 to 4 and 6 to 31"."""
+    starts = [n for n in lanes if n - 1 not in lanes]
+    ends = [n for n in lanes if n + 1 not in lanes]
+    runs = [str(a) if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=True)]
+    return f"{'lane' if len(lanes) == 1 else 'lanes'} {_enumerate(runs)}"
 
 
 def _enumerate(items: list[str]) -> str:

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from tilec.backend.emulator.cta import Cta
     from tilec.backend.emulator.lanes import Lanes
+    from tilec.backend.emulator.memory import GlobalSegment
 
 _THREADS = 2048
 _WRITERS = 16 * _THREADS
@@ -70,6 +72,39 @@ class Unfenced:
         covered = _bytes(self._published)
         self._published = []
         return covered, _bytes([(offsets, width) for _, offsets, width in self._private])
+
+
+class UnfencedGlobal:
+    """The writes of all threads to global memory. Each segment says of its bytes whether they are `unfenced`."""
+
+    def __init__(self) -> None:
+        self._logs: dict[Cta, dict[GlobalSegment, Unfenced]] = {}
+
+    def add(self, lanes: Lanes, segment: GlobalSegment, offsets: NDArray[np.int64], width: int) -> None:
+        """Lanes write, each at one offset."""
+        if segment.unfenced is None:
+            segment.unfenced = np.zeros(len(segment.data), np.bool_)
+        segment.unfenced.reshape(-1, width)[offsets // width] = True
+        logs = self._logs.setdefault(lanes.cta, {})
+        logs.setdefault(segment, Unfenced()).add(lanes.threads, offsets, width)
+
+    def publish(self, lanes: Lanes) -> None:
+        """Threads release what they have written."""
+        for log in self._logs.get(lanes.cta, {}).values():
+            log.publish(lanes.threads)
+
+    def fence(self, lanes: Lanes) -> None:
+        """A proxy fence of threads, for their own writes and those of all threads that were released."""
+        for cta, logs in list(self._logs.items()):
+            for segment, log in list(logs.items()):
+                covered, still = log.fence(lanes.threads if cta is lanes.cta else _NONE)
+                assert segment.unfenced is not None
+                segment.unfenced[covered] = False
+                segment.unfenced[still] = True
+                if not len(still):
+                    del logs[segment]
+            if not logs:
+                del self._logs[cta]
 
 
 def _bytes(writes: list[tuple[NDArray[np.int64], int]]) -> NDArray[np.int64]:

@@ -147,13 +147,31 @@ cvta.shared.u64 %x1, %x1;""".splitlines()
     return "\n".join([*lines, "ret;", "}"]) + "\n", places
 
 
-FIRST = [("init", 3), ("arrive", 1), ("arrive", 1), ("wait_parity", 1), ("arrive", 1), ("wait_state", 0), ("pending_count", 1)]
+FIRST = [
+    ("init", 3),
+    ("arrive", 1),
+    ("arrive", 1),
+    ("wait_parity", 1),
+    ("arrive", 1),
+    ("wait_state", 0),
+    ("pending_count", 1),
+]
 
 
 @settings(max_examples=300, deadline=None)
 @given(steps=st.lists(operations, max_size=20).map(lambda tail: [("init", 2), ("arrive", 1), *tail]))
 @example(steps=FIRST)
-@example(steps=[("init", 1), ("expect_tx", 32), ("arrive", 1), ("complete_tx", 16), ("wait_parity", 0), ("complete_tx", 16), ("wait_parity", 0)])
+@example(
+    steps=[
+        ("init", 1),
+        ("expect_tx", 32),
+        ("arrive", 1),
+        ("complete_tx", 16),
+        ("wait_parity", 0),
+        ("complete_tx", 16),
+        ("wait_parity", 0),
+    ]
+)
 @example(steps=[("init", 1), ("complete_tx", 32), ("arrive_expect_tx", 32), ("wait_parity", 0), ("wait_parity", 1)])
 @example(steps=[("init", 1), ("arrive_expect_tx", 16), ("complete_tx", 32), ("complete_tx", 16), ("wait_parity", 0)])
 @example(steps=[("init", 2), ("arrive_drop", 1), ("arrive", 1), ("arrive", 1), ("wait_state", 2), ("wait_state", 0)])
@@ -234,17 +252,31 @@ def test_messages_of_faults() -> None:
 
 
 def test_places_that_hold_no_object() -> None:
-    assert message(["add.u32 %r1, %r1, 4;", INIT]) .startswith("misaligned: 8 bytes at address 0x40c")
-    assert message([INIT, "add.u32 %r1, %r1, 4;", ARRIVE]) == "misaligned: an mbarrier at 0x40c, which is not a multiple of 8"
-    assert message(["add.u32 %r1, %r1, 8;", ARRIVE]) == "out of bounds: an mbarrier at 0x410; shared memory is 0x400 to 0x410"
+    assert message(["add.u32 %r1, %r1, 4;", INIT]).startswith("misaligned: 8 bytes at address 0x40c")
+    assert (
+        message([INIT, "add.u32 %r1, %r1, 4;", ARRIVE])
+        == "misaligned: an mbarrier at 0x40c, which is not a multiple of 8"
+    )
+    assert (
+        message(["add.u32 %r1, %r1, 8;", ARRIVE])
+        == "out of bounds: an mbarrier at 0x410; shared memory is 0x400 to 0x410"
+    )
     assert message(["add.u32 %r1, %r1, 8;", INIT]).startswith("out of bounds: 8 bytes at address 0x410")
-    assert message([INIT, "mbarrier.arrive.b64 _, [%x2];"]) == "out of bounds: a generic address that does not lie in shared memory"
+    assert (
+        message([INIT, "mbarrier.arrive.b64 _, [%x2];"])
+        == "out of bounds: a generic address that does not lie in shared memory"
+    )
 
 
 def test_a_store_over_a_live_object_shows_at_its_next_use() -> None:
     store = "st.shared.u32 [%r1+4], 0;"
-    assert message([INIT, store, ARRIVE]) == "mbarrier: the mbarrier at 0x408 is used, but its 8 bytes have been overwritten"
-    assert message([INIT, store, "mbarrier.test_wait.parity.shared.b64 %p1, [%r1], 0;"]).endswith("have been overwritten")
+    assert (
+        message([INIT, store, ARRIVE])
+        == "mbarrier: the mbarrier at 0x408 is used, but its 8 bytes have been overwritten"
+    )
+    assert message([INIT, store, "mbarrier.test_wait.parity.shared.b64 %p1, [%r1], 0;"]).endswith(
+        "have been overwritten"
+    )
 
 
 def test_the_object_may_be_copied_and_its_memory_used_again() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulator.instructions.per_thread import ORDERS, OrderName, kernel, run_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from emulator.instructions.per_thread import ORDERS, OrderName, kernel, run_threads
 
 from tilec.backend.emulator.faults import EmulatorFault, FaultKind
 from tilec.backend.emulator.launch import Emulation, emulate
@@ -91,7 +90,9 @@ def test_a_ring_of_two_stages(wait: str, order: OrderName, seed: int, turns: int
 
 def test_a_ring_that_is_released_too_early_is_found() -> None:
     """The producer does not wait for the consumers: some order shows it."""
-    body = RING.format(turns=8, wait="try_wait").replace("mbarrier.try_wait.parity.shared.b64 %p3, [%r5+16], %r6;\n    @!%p3 bra P;", "")
+    body = RING.format(turns=8, wait="try_wait").replace(
+        "mbarrier.try_wait.parity.shared.b64 %p3, [%r5+16], %r6;\n    @!%p3 bra P;", ""
+    )
     assert "bra P;" not in body
     value = 0
     for turn in range(8):
@@ -146,7 +147,9 @@ def test_a_flag_that_nobody_sets(order: OrderName) -> None:
     with pytest.raises(EmulatorFault) as caught:
         launch_flag(0, order, 1, ctas=1)
     assert caught.value.kind is FaultKind.DEADLOCK
-    assert notes(caught.value) == ["CTA (0, 0, 0), warp 0: repeat a loop at ld.global.acquire.gpu.u32 in which nothing changes"]
+    assert notes(caught.value) == [
+        "CTA (0, 0, 0), warp 0: repeat a loop at ld.global.acquire.gpu.u32 in which nothing changes"
+    ]
 
 
 def test_orders_are_repeatable() -> None:
@@ -189,7 +192,9 @@ INIT = """
 @pytest.mark.parametrize("order", ORDERS)
 def test_one_thread_waits_for_ever_and_its_warp_for_it(order: OrderName) -> None:
     """The cause is the mbarrier; that the rest of the warp cannot pass its barrier follows from it."""
-    body = INIT + """
+    body = (
+        INIT
+        + """
     @!%p1 bra L;
 W:
     mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;
@@ -197,15 +202,18 @@ W:
 L:
     bar.sync 1;
 """
+    )
     fault = deadlock(body, 64, order)
     assert fault.kind is FaultKind.DEADLOCK
     assert fault.place.instruction.opcode == "mbarrier.try_wait.parity.shared.b64"
-    assert sorted(notes(fault)) == sorted([
-        "CTA (0, 0, 0), lane 0 of warp 0: wait at mbarrier.try_wait.parity.shared.b64 for phase 0 (parity 0) of the mbarrier at "
-        "0x400, which is in phase 0 and lacks 1 arrival and 0 bytes",
-        "CTA (0, 0, 0), lanes 1 to 31 of warp 0: wait at bar.sync for the rest of their warp",
-        "CTA (0, 0, 0), warp 1: wait at bar.sync for barrier 1: 32 of 64 threads have arrived, warp 0 is missing",
-    ])
+    assert sorted(notes(fault)) == sorted(
+        [
+            "CTA (0, 0, 0), lane 0 of warp 0: wait at mbarrier.try_wait.parity.shared.b64 for phase 0 (parity 0) of the mbarrier at "
+            "0x400, which is in phase 0 and lacks 1 arrival and 0 bytes",
+            "CTA (0, 0, 0), lanes 1 to 31 of warp 0: wait at bar.sync for the rest of their warp",
+            "CTA (0, 0, 0), warp 1: wait at bar.sync for barrier 1: 32 of 64 threads have arrived, warp 0 is missing",
+        ]
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -221,7 +229,9 @@ M:
 """
     fault = deadlock(body, 64, order)
     lines = str(fault).splitlines()
-    one, two = (next(i for i, text in enumerate(kernel(body).splitlines(), 1) if f"bar.sync {n}" in text) for n in (1, 2))
+    one, two = (
+        next(i for i, text in enumerate(kernel(body).splitlines(), 1) if f"bar.sync {n}" in text) for n in (1, 2)
+    )
     shift = fault.place.instruction.line - (one if "bar.sync 1" in lines[1] else two)
     one, two = one + shift, two + shift
     texts = {
@@ -241,22 +251,29 @@ M:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_parity_of_the_wrong_phase_is_a_deadlock(order: OrderName) -> None:
-    body = INIT + """
+    body = (
+        INIT
+        + """
     @%p1 mbarrier.arrive.shared.b64 _, [%r1];
     bar.sync 0;
 W:
     mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 1;
     @!%p2 bra W;
 """
+    )
     fault = deadlock(body, 32, order)
     assert fault.kind is FaultKind.DEADLOCK
-    assert "phase 1 (parity 1) of the mbarrier at 0x400, which is in phase 1 and lacks 1 arrival and 0 bytes" in str(fault)
+    assert "phase 1 (parity 1) of the mbarrier at 0x400, which is in phase 1 and lacks 1 arrival and 0 bytes" in str(
+        fault
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_threads_that_poll_with_a_limit_go_on(order: OrderName) -> None:
     """A loop that counts its polls ends; what it waits for may even come from a thread that polls less often."""
-    body = INIT + """
+    body = (
+        INIT
+        + """
     mov.u32 %r3, 0;
 W:
     mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;
@@ -270,6 +287,7 @@ W:
 DONE:
     mov.u32 %d0, 1;
 """
+    )
     (found,) = run_threads(body, [zeros(64)], shared=SHARED, order=order, seed=8)
     assert (found == 1).all()
 
@@ -299,6 +317,84 @@ L:
     assert fifo["add.s32"] == 4 * 2
     assert fifo["shfl.sync.idx.b32"] == 2 * 2
     assert fifo["bar.sync"] == 4 * 2
+
+
+DIVERGENT = """
+    @%p1 bra A;
+    mov.u32 %r4, 1;
+    bra B;
+A:
+    mov.u32 %r4, 2;
+B:
+"""
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    "inside",
+    [DIVERGENT, "    bar.warp.sync 0xffffffff;", "    bar.sync 0;", "    st.shared.u32 [%r1+4], 5;"],
+    ids=["diverge", "warp barrier", "barrier", "store"],
+)
+def test_a_loop_of_several_threads_that_only_repeats_itself(inside: str, order: OrderName) -> None:
+    """What is waited for never comes, although threads part and meet, wait for one another, or write the same again."""
+    body = f"""
+    mov.u32 %r1, words;
+    setp.eq.u32 %p2, %t, 0;
+    @%p2 st.shared.u32 [%r1], 0;
+    and.b32 %r3, %t, 1;
+    setp.eq.u32 %p1, %r3, 0;
+    bar.sync 0;
+L:
+    ld.shared.u32 %r2, [%r1];
+{inside}
+    setp.eq.u32 %p3, %r2, 0;
+    @%p3 bra L;
+"""
+    assert deadlock(body, 128, order).kind is FaultKind.DEADLOCK
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_lock_that_is_never_released(order: OrderName) -> None:
+    body = """
+    mov.u32 %r1, words;
+    setp.eq.u32 %p1, %t, 0;
+    @%p1 st.shared.u32 [%r1], 1;
+    bar.sync 0;
+    @!%p1 exit;
+L:
+    atom.shared.cas.b32 %r2, [%r1], 0, 1;
+    setp.ne.u32 %p2, %r2, 0;
+    @%p2 bra L;
+"""
+    fault = deadlock(body, 64, order)
+    assert fault.kind is FaultKind.DEADLOCK
+    assert "repeat a loop" in str(fault)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_long_loop_that_does_end(order: OrderName) -> None:
+    """What comes back to the same registers and memory for a long time, but not for ever: the count is in memory."""
+    body = """
+    mov.u32 %r1, words;
+    setp.eq.u32 %p1, %t, 0;
+    @%p1 st.shared.u32 [%r1], 0;
+    bar.sync 0;
+    @!%p1 bra WAITER;
+L:
+    atom.shared.add.u32 %r2, [%r1], 1;
+    mov.u32 %r2, 0;
+    ld.shared.u32 %r3, [%r1];
+    setp.lt.u32 %p2, %r3, 2000;
+    mov.u32 %r3, 0;
+    @%p2 bra L;
+WAITER:
+    ld.shared.u32 %r3, [%r1];
+    setp.lt.u32 %p2, %r3, 2000;
+    @%p2 bra WAITER;
+    mov.u32 %d0, 1;
+"""
+    (found,) = run_threads(body, [zeros(64)], shared=SHARED, order=order, seed=2)
+    assert (found == 1).all()
 
 
 def test_grid_of_nothing() -> None:

@@ -1,11 +1,12 @@
 """Run the hardware suite of the emulator on this machine's GPU and keep what the kernels wrote.
 
     python tests/gpu/record_hardware.py FOLDER [--family NAME ...] [--case NAME ...]
+    python tests/gpu/record_hardware.py FOLDER --onto tests/data/hardware
 
 writes FOLDER/h200.npz (the arrays that each case changed, by `case/argument`) and FOLDER/h200.json (the machine, and how each
-case ended). Needs NumPy and cuda-bindings, no compiler: the driver assembles the PTX. A family runs in a child process; a case
-that faults or hangs ends its process, is marked, and the rest of the family goes on in another. Each case is launched twice: a
-result that differs is no evidence, and is marked `unstable`.
+case ended); the second form runs what an earlier recording lacks. Needs NumPy and cuda-bindings, no compiler: the driver
+assembles the PTX. A family runs in a child process; a case that faults or hangs ends its process, is marked, and the rest of
+the family goes on in another. Each case is launched twice: a result that differs is no evidence, and is marked `unstable`.
 """
 
 from __future__ import annotations
@@ -280,20 +281,34 @@ def in_process(folder: Path, stall: float = STALL_SECONDS) -> Attempt:
     return attempt
 
 
-def merge(names: Sequence[str], folder: Path, target: Path) -> dict[str, Any]:
-    """All results of `folder` as `h200.npz` and `h200.json`; gives what the latter holds."""
+def merge(names: Sequence[str], folder: Path, target: Path, earlier: Path | None = None) -> dict[str, Any]:
+    """All results of `folder` as `h200.npz` and `h200.json` of `target`; gives what the latter holds.
+
+    Cases of the suite that did not run keep what the recording in `earlier` has of them.
+    """
+    kept, arrays = recording(earlier)
+    current = all_cases()
+    kept = {name: outcome for name, outcome in kept.items() if name in current and name not in names}
+    arrays = {key: array for key, array in arrays.items() if key.rpartition("/")[0] in kept}
     outcomes: dict[str, Any] = {}
-    arrays: dict[str, Array] = {}
     for name in names:
         outcomes[name] = json.loads((folder / f"{name}.json").read_text())
         if outcomes[name]["status"] == "ran":
             with np.load(folder / f"{name}.npz") as found:
                 arrays |= {f"{name}/{index}": found[index] for index in found.files}
     machine = folder / "machine"
-    report = {"machine": json.loads(machine.read_text()) if machine.exists() else {}, "cases": outcomes}
+    report = {"machine": json.loads(machine.read_text()) if machine.exists() else {}, "cases": kept | outcomes}
     np.savez_compressed(target / "h200.npz", **arrays)  # type: ignore[arg-type]
     (target / "h200.json").write_text(json.dumps(report, indent=1) + "\n")
     return report
+
+
+def recording(folder: Path | None) -> tuple[dict[str, Any], dict[str, Array]]:
+    """How the cases of a recording ended, and its arrays; nothing where there is none."""
+    if folder is None or not (folder / "h200.json").exists():
+        return {}, {}
+    with np.load(folder / "h200.npz") as found:
+        return json.loads((folder / "h200.json").read_text())["cases"], {key: found[key] for key in found.files}
 
 
 def main() -> None:
@@ -301,6 +316,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--family", nargs="*", help="only these families")
     parser.add_argument("--case", nargs="*", help="only these cases")
+    parser.add_argument(
+        "--onto", type=Path, help="a recording of the same machine: run what it lacks, or has of an older text"
+    )
     parser.add_argument("--child", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
@@ -311,7 +329,10 @@ def main() -> None:
     for stale in work.iterdir():
         stale.unlink()
     families: dict[str, list[str]] = {}
+    known = {name: outcome["digest"] for name, outcome in recording(options.onto)[0].items()}
     for case in all_cases().values():
+        if case.name in known and known[case.name] in ("", digest(case)):
+            continue
         if (not options.family or case.family in options.family) and (not options.case or case.name in options.case):
             families.setdefault(case.family, []).append(case.name)
     for family, names in families.items():
@@ -321,7 +342,7 @@ def main() -> None:
             sys.exit(json.loads((work / f"{names[0]}.json").read_text())["message"])
         statuses = [json.loads((work / f"{name}.json").read_text())["status"] for name in names]
         print(f"{family}: {statuses.count('ran')} of {len(names)} in {time.monotonic() - started:.1f} s", flush=True)
-    report = merge([name for names in families.values() for name in names], work, options.folder)
+    report = merge([name for names in families.values() for name in names], work, options.folder, options.onto)
     for name, outcome in report["cases"].items():
         if outcome["status"] != "ran":
             print(f"{name}: {outcome['status']}: {outcome['message'].splitlines()[-1:]}")

@@ -6,8 +6,6 @@ half is the window of the space.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,25 +59,25 @@ def isspacep(d: Decoder) -> Execute:
     space = d.take(*_SPACES)
     d.finish()
     d.count(2)
+    if space is None:
+        d.unsupported("no state space")
     write, read = d.writer(d.operands[0], "pred"), _operand(d, d.operands[1], "u64")
+    return lambda lanes: write(lanes, _lies_in(lanes, read(lanes), space))
+
+
+def _lies_in(lanes: Lanes, addresses: Values, space: str) -> NDArray[np.bool_]:
     match space:
         case "global":
             # The window of the kernel's parameters lies in that of global memory.
-            test: Callable[[Lanes, Values], Values] = lambda lanes, a: (
-                _is_global(lanes, a, False) | _in(a, PARAM_WINDOW)
-            )
+            return _is_global(lanes, addresses, constant=False) | _in(addresses, PARAM_WINDOW)
         case "const":
-            test = lambda lanes, a: _is_global(lanes, a, True)
+            return _is_global(lanes, addresses, constant=True)
         case "shared" | "shared::cta":
-            test = lambda lanes, a: _in(a, SHARED_WINDOW) & (_rank(a) == lanes.cta.rank)
+            return _in(addresses, SHARED_WINDOW) & (_rank(addresses) == lanes.cta.rank)
         case "shared::cluster":
-            test = lambda lanes, a: _in(a, SHARED_WINDOW) & (_rank(a) < len(lanes.cta.cluster.ctas))
-        case None:
-            d.unsupported("no state space")
+            return _in(addresses, SHARED_WINDOW) & (_rank(addresses) < len(lanes.cta.cluster.ctas))
         case _:
-            window = _WINDOWS[space]
-            test = lambda lanes, a: _in(a, window)
-    return lambda lanes: write(lanes, np.asarray(test(lanes, read(lanes))))
+            return _in(addresses, _WINDOWS[space])
 
 
 def _in(addresses: Values, window: int) -> NDArray[np.bool_]:
@@ -90,7 +88,7 @@ def _rank(addresses: Values) -> NDArray[np.uint64]:
     return addresses >> np.uint64(24) & np.uint64(0xFF)
 
 
-def _is_global(lanes: Lanes, addresses: Values, constant: bool) -> NDArray[np.bool_]:
+def _is_global(lanes: Lanes, addresses: Values, *, constant: bool) -> NDArray[np.bool_]:
     windows = np.atleast_1d(addresses >> _UPPER)
     memory = lanes.machine.memory
     inside = np.empty(windows.shape, np.bool_)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilec.backend.emulator.decode import Decoder, Reader, Together, instruction
 from tilec.backend.emulator.faults import FaultKind
@@ -15,6 +16,7 @@ from tilec.backend.emulator.named_barriers import BARRIERS, Episode, NamedBarrie
 from tilec.backend.emulator.ptx.syntax import Operand
 
 Mode = Literal["sync", "arrive", "red"]
+_Arrival = tuple[int, int | None, NDArray[np.intp]]
 
 
 @instruction("bar", "barrier")
@@ -71,7 +73,7 @@ class _Barrier:
         publish(lanes)
         parts: list[Part] = []
         waits = False
-        for barrier, count, positions in self._uses(lanes):
+        for barrier, count, positions in self._arrivals(lanes):
             part = lanes if len(positions) == lanes.count else lanes.only(positions)
             wait = self._arrive(part, barrier, count)
             waits |= wait is not None
@@ -80,8 +82,20 @@ class _Barrier:
             return None
         return parts[0].wait if len(parts) == 1 else parts
 
-    def _uses(self, lanes: Lanes) -> Iterator[tuple[int, int | None, np.ndarray[tuple[int], np.dtype[np.intp]]]]:
-        """The barriers that lanes name, and their numbers of threads; None for all. Lanes of a warp name the same."""
+    def _arrivals(self, lanes: Lanes) -> Iterator[_Arrival]:
+        """What lanes name: barriers, numbers of threads, and the positions of the lanes. More warps than still belong to a
+        barrier arrive one after another: the last of them at its next use."""
+        barriers = lanes.cta.part(NamedBarriers)
+        for barrier, count, positions in self._uses(lanes):
+            warps = lanes.threads[positions] >> 5
+            several = np.unique(warps)
+            if count is None or len(several) * 32 <= barriers.room(barrier, count):
+                yield barrier, count, positions
+            else:
+                yield from ((barrier, count, positions[warps == warp]) for warp in several)
+
+    def _uses(self, lanes: Lanes) -> Iterator[_Arrival]:
+        """The barriers that lanes name, with their numbers of threads; None for all."""
         barriers = np.broadcast_to(self.read_barrier(lanes), (lanes.count,)).astype(np.int64)
         zero = np.zeros(lanes.count, np.int64)
         counts = (

@@ -93,9 +93,14 @@ def brev(d: Decoder) -> Execute:
 
 
 def _field(position: Values, length: Values, width: int) -> tuple[Values, Values]:
-    """Start and length of a bit field, of which 8 bits count, limited to the width; as uint64."""
-    byte, limit = np.uint32(0xFF), np.uint32(width)
-    return np.minimum(position & byte, limit).astype(np.uint64), np.minimum(length & byte, limit).astype(np.uint64)
+    """Start and length of a bit field, limited to the width, as uint64.
+
+    PTX leaves amounts beyond 255 open: of those the hardware takes 8 bits for 32-bit values, and all bits for 64-bit ones.
+    """
+    if width == 32:
+        position, length = position & np.uint32(0xFF), length & np.uint32(0xFF)
+    limit = np.uint32(width)
+    return np.minimum(position, limit).astype(np.uint64), np.minimum(length, limit).astype(np.uint64)
 
 
 def _low_ones(count: Values) -> Values:

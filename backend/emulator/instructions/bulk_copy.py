@@ -127,6 +127,7 @@ def _from_global(d: Decoder, space: str) -> Execute:
 def _fetch(run: _Run) -> Fetch:
     def fetch(work: AsyncWork) -> NDArray[np.uint8]:
         segment, at = segment_at(work, run.source, run.size, "reads", "global memory")
+        segment.check_async_read(work, lambda data: data[at : at + run.size])
         return segment.data[at : at + run.size]
 
     return fetch

@@ -146,8 +146,8 @@ def _float_to_float(d: Decoder, target: str, source: str) -> Function:
     if saturation and target == "bf16":
         d.unsupported(".sat goes with .f16, .f32 and .f64, not with .bf16")
     if integral is not None:
-        if _WIDTH[source] != _WIDTH[target]:
-            d.unsupported(f".{integral} rounds to an integral value of the same size")
+        if source != target:
+            d.unsupported(f".{integral} rounds to an integral value of the same type")
         mode: Mode = "rn"
     elif _WIDTH[target] > _WIDTH[source] or target == source:
         mode = "rn"
@@ -155,13 +155,13 @@ def _float_to_float(d: Decoder, target: str, source: str) -> Function:
             d.take(*_ROUNDINGS)
     else:
         mode = _take_float_rounding(d, "a conversion that loses precision")
-    single = source == "f32" and target in ("f16", "bf16")
+    single = source == "f32" and target in ("f16", "bf16") and mode in ("rn", "rz")
     relu, finite = single and d.take("relu") is not None, single and d.take("satfinite") is not None
     from_kind, to_kind = KINDS[source], KINDS[target]
     # A half is rounded as if there were no .ftz: an H200 does not flush what it converts to .f16.
     flush_source = flush and source == "f32" and target != "f16"
-    if (target, source, flush) == ("f32", "bf16", False):
-        return _widen_brain
+    if (target, source) == ("f32", "bf16") and not flush and not saturation:
+        return decode_bf16
 
     def store(numbers: Array) -> Values:
         if source == "f64" and target != "f64":
@@ -190,13 +190,8 @@ def _float_to_float(d: Decoder, target: str, source: str) -> Function:
     return convert
 
 
-def _widen_brain(values: Values) -> Values:
-    """A NaN keeps its bits."""
-    return decode_bf16(values)
-
-
 def _to_tf32(d: Decoder) -> Execute:
-    """The upper 19 bits of a single, rounded; the others are zero."""
+    """The upper 19 bits of a single, rounded; the others are zero. By .rna, a NaN is cut off like that."""
     mode = d.take("rn", "rz", "rna")
     if mode is None:
         d.unsupported("a conversion to .tf32 names its rounding: .rn, .rz or .rna")
@@ -204,6 +199,7 @@ def _to_tf32(d: Decoder) -> Execute:
 
     def convert(v: Values) -> Values:
         numbers = (floats.rectify(v) if relu else v).astype(np.float64)
-        return float_codes.encode("tf32", numbers, cast(Mode, mode), saturate=finite) << np.uint32(13)
+        codes = float_codes.encode("tf32", numbers, cast(Mode, mode), saturate=finite) << np.uint32(13)
+        return np.where(np.isnan(v), v.view(np.uint32) & np.uint32(0xFFFFE000), codes) if mode == "rna" else codes
 
     return elementwise(d, convert, "tf32", "f32")

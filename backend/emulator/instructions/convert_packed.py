@@ -10,6 +10,7 @@ import numpy as np
 
 from tilec.backend.emulator import float_codes, floats
 from tilec.backend.emulator.decode import Decoder, Reader
+from tilec.backend.emulator.float_codes import encoder
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.narrow_floats import decode, decode_bf16
 from tilec.backend.emulator.ptx.syntax import Vector
@@ -48,7 +49,7 @@ def convert_packed(d: Decoder, target: str, source: str) -> Execute:
             return _to_scales(d, source)
         case "bf16x2", "ue8m0x2":
             _take(d, "rn")
-            return _execute(d, "bf16x2", source, lambda n: float_codes.encode("bf16", n, "rn"))
+            return _execute(d, "bf16x2", source, encoder("bf16", "rn", saturate=False))
         case "s2f6x2", _:
             return _to_fixed(d, source)
         case "bf16x2", "s2f6x2":
@@ -57,13 +58,13 @@ def convert_packed(d: Decoder, target: str, source: str) -> Execute:
             return _stochastic(d, target)
         case _, "f32" if target in _WIDE:
             mode, finite = _take(d, "rn", "rz"), d.take("satfinite") is not None
-            return _execute(d, target, source, _encoder(PACKED[target].format, mode, finite))
+            return _execute(d, target, source, _take_relu(d, encoder(PACKED[target].format, mode, saturate=finite)))
         case _, "f32" | "f16x2" | "bf16x2" if target in _NARROW:
             mode = _take(d, "rn")
             _take(d, "satfinite")
-            return _execute(d, target, source, _encoder(PACKED[target].format, mode, True))
+            return _execute(d, target, source, _take_relu(d, encoder(PACKED[target].format, mode, saturate=True)))
         case "f16x2", _ if source in _NARROW:
-            return _execute(d, target, source, _encoder("f16", _take(d, "rn"), False))
+            return _execute(d, target, source, _take_relu(d, encoder("f16", _take(d, "rn"), saturate=False)))
         case _:
             d.unsupported(f"no conversion from .{source} to .{target}")
 
@@ -75,8 +76,15 @@ def _take(d: Decoder, *names: str) -> Mode:
     return cast(Mode, found)
 
 
-def _encoder(format: str, mode: Mode, finite: bool) -> Encode:
-    return lambda numbers: float_codes.encode(format, numbers, mode, saturate=finite)
+def _take_relu(d: Decoder, encode: Encode) -> Encode:
+    """The encoder after .relu, if that is written: negative numbers become +0."""
+    if d.take("relu") is None:
+        return encode
+    return lambda numbers: encode(floats.rectify(numbers))
+
+
+def _unchanged(numbers: Array) -> Array:
+    return numbers
 
 
 def _sources(d: Decoder, source: str, count: int) -> Callable[[Lanes], list[Array]]:
@@ -114,17 +122,12 @@ def _joined(packed: Packed, codes: Sequence[Array]) -> Array:
 
 def _execute(d: Decoder, target: str, source: str, encode: Encode) -> Execute:
     """Every source by the same encoder."""
-    relu = d.take("relu") is not None
     d.finish()
     packed = PACKED[target]
     d.count(1 + packed.count if source == "f32" else 2)
     write, read = d.writer(d.operands[0], packed.register), _sources(d, source, packed.count)
 
-    def execute(lanes: Lanes) -> None:
-        numbers = read(lanes)
-        write(lanes, _joined(packed, [encode(floats.rectify(n) if relu else n) for n in numbers]))
-
-    return execute
+    return lambda lanes: write(lanes, _joined(packed, [encode(numbers) for numbers in read(lanes)]))
 
 
 def _to_scales(d: Decoder, source: str) -> Execute:
@@ -141,7 +144,7 @@ def _stochastic(d: Decoder, target: str) -> Execute:
     finite = d.take("satfinite") is not None
     if packed.count == 4 and not finite:
         d.unsupported("this conversion names .satfinite")
-    relu = d.take("relu") is not None
+    limit = _take_relu(d, _unchanged)
     d.finish()
     d.count(4 if packed.count == 2 else 3)
     write, read = d.writer(d.operands[0], packed.register), _sources(d, "f32", packed.count)
@@ -154,8 +157,7 @@ def _stochastic(d: Decoder, target: str) -> Execute:
         codes: list[Array] = []
         for at, numbers in enumerate(read(lanes)):
             half = halves[at * 2 // packed.count]
-            limited = floats.rectify(numbers) if relu else numbers
-            codes.append(float_codes.encode_stochastic(packed.format, limited, half, bits, saturate=finite))
+            codes.append(float_codes.encode_stochastic(packed.format, limit(numbers), half, bits, saturate=finite))
         write(lanes, _joined(packed, codes))
 
     return execute
@@ -178,12 +180,12 @@ def _to_fixed(d: Decoder, source: str) -> Execute:
         d.unsupported(f"no conversion from .{source} to .s2f6x2")
     _take(d, "rn")
     _take(d, "satfinite")
-    relu, scales = d.take("relu") is not None, _take_scales(d, 3 if source == "f32" else 2)
+    limit, scales = _take_relu(d, _unchanged), _take_scales(d, 3 if source == "f32" else 2)
     d.finish()
     write, read = d.writer(d.operands[0], "b16"), _sources(d, source, 2)
 
     def code(number: Array, scale: Array) -> Array:
-        units = np.rint((floats.rectify(number) if relu else number) / scale * 64.0)
+        units = np.rint(limit(number) / scale * 64.0)
         return np.where(np.isnan(units), 127, np.clip(units, -128, 127)).astype(np.int8).view(np.uint8)
 
     def execute(lanes: Lanes) -> None:
@@ -194,17 +196,17 @@ def _to_fixed(d: Decoder, source: str) -> Execute:
 
 def _from_fixed(d: Decoder) -> Execute:
     _take(d, "rn")
-    finite, relu, scales = d.take("satfinite") is not None, d.take("relu") is not None, _take_scales(d, 2)
+    encode = _take_relu(d, encoder("bf16", "rn", saturate=d.take("satfinite") is not None))
+    scales = _take_scales(d, 2)
     d.finish()
     write, read = d.writer(d.operands[0], "b32"), d.reader(d.operands[1], "b16")
-    encode = _encoder("bf16", "rn", finite)
 
     def execute(lanes: Lanes) -> None:
         bits = read(lanes)
         codes: list[Array] = []
         for field, scale in zip((bits >> np.uint16(8), bits), scales(lanes), strict=True):
             number = field.astype(np.uint8).view(np.int8).astype(np.float64) / 64.0 * scale
-            codes.append(encode(floats.rectify(number) if relu else number))
+            codes.append(encode(number))
         write(lanes, _joined(PACKED["bf16x2"], codes))
 
     return execute

@@ -9,24 +9,43 @@ from __future__ import annotations
 
 from tilec.backend.emulator.decode import Decoder, instruction
 from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.ptx.syntax import Integer
 from tilec.backend.emulator.unfenced import writers_of
 
 SCOPES = ("cta", "cluster", "gpu", "sys")
-_TENSOR_MAP_BYTES = 128
 
 
 def publish(lanes: Lanes) -> None:
-    """The threads release: their writes to shared memory of the cluster are covered by the proxy fence of any thread."""
+    """The threads release: what they have written is covered by the proxy fence of any thread from now on."""
     writers = writers_of(lanes)
     for cta in lanes.cta.cluster.ctas:
         cta.shared.publish(writers)
+    if (writes := lanes.machine.memory.unfenced) is not None:
+        writes.publish(lanes)
 
 
 def _fence_shared(lanes: Lanes) -> None:
     writers = writers_of(lanes)
     for cta in lanes.cta.cluster.ctas:
         cta.shared.fence(writers)
+
+
+def _fence_global(lanes: Lanes) -> None:
+    if (writes := lanes.machine.memory.unfenced) is not None:
+        writes.fence(lanes)
+
+
+def _fence_all(lanes: Lanes) -> None:
+    _fence_shared(lanes)
+    _fence_global(lanes)
+
+
+_FENCES = {
+    None: _fence_all,
+    "global": _fence_global,
+    "shared::cta": _fence_shared,
+    "shared::cluster": _fence_shared,
+}
+"""`fence.proxy.async` by the state space that it is limited to."""
 
 
 def _nothing(lanes: Lanes) -> None:
@@ -63,7 +82,7 @@ def membar(d: Decoder) -> Execute:
 
 @instruction("fence.proxy", "membar.proxy")
 def fence_proxy(d: Decoder) -> Execute:
-    kind = d.take("alias", "async", "tensormap::generic", "async::generic")
+    kind = d.take("alias", "async", "async::generic")
     match kind:
         case "alias":
             d.finish()
@@ -73,7 +92,7 @@ def fence_proxy(d: Decoder) -> Execute:
             space = d.take("global", "shared::cta", "shared::cluster")
             d.finish()
             d.count(0)
-            return _nothing if space == "global" else _fence_shared
+            return _FENCES[space]
         case "async::generic":
             semantics = d.take("acquire", "release")
             restriction = "sync_restrict::shared::cluster" if semantics == "acquire" else "sync_restrict::shared::cta"
@@ -82,24 +101,6 @@ def fence_proxy(d: Decoder) -> Execute:
             d.finish()
             d.count(0)
             return _fence_shared
-        case "tensormap::generic":
-            return _tensormap(d)
         case _:
             d.unsupported("a proxy that the emulator does not know")
 
-
-def _tensormap(d: Decoder) -> Execute:
-    """Tensor maps are read anew by each instruction: the fence has nothing to do."""
-    semantics = d.take("acquire", "release")
-    if semantics is None or d.take(*SCOPES) is None:
-        d.unsupported("fence.proxy.tensormap::generic is .acquire or .release, with a scope")
-    d.finish()
-    if semantics == "release":
-        d.count(0)
-        return publish
-    d.count(2)
-    d.address(d.operands[0])
-    size = d.operands[1]
-    if not isinstance(size, Integer) or size.value != _TENSOR_MAP_BYTES:
-        d.unsupported("the size is 128")
-    return _nothing

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tilec.backend.emulator import floats
+from tilec.backend.emulator import float_codes, floats
 from tilec.backend.emulator.decode import Decoder, instruction
 from tilec.backend.emulator.floats import KINDS, Kind
 from tilec.backend.emulator.instructions.typed import elementwise, parts_of, take_type
@@ -124,13 +124,12 @@ def _fma_out_of_bounds(d: Decoder, type: str) -> Execute:
     """+0 where an operand is the NaN by which TMA fills what lies outside a tensor."""
     take_rounding(d, type, required=True)
     kind, limit = KINDS[type], _take_limit(d, type, fused=True)
-    outside = np.uint16(0x7FFF)
 
     def compute(*registers: Values) -> Values:
         a, b, c = (kind.load(r) for r in registers)
         found = floats.fma(kind, a, b, c, "rn")
         halves = [parts_of(r, np.dtype(np.uint16)).reshape(n.shape) for r, n in zip(registers, (a, b, c), strict=True)]
-        marked = (halves[0] == outside) | (halves[1] == outside) | (halves[2] == outside)
+        marked = np.logical_or.reduce([h == float_codes.NAN_OUTSIDE for h in halves])
         return kind.store(np.where(marked, 0.0, found if limit is None else limit(found)))
 
     return elementwise(d, compute, type, type, type, type)
@@ -147,7 +146,9 @@ def div(d: Decoder) -> Execute:
     type = take_type(d, ("f32", "f64"))
     if type == "f32" and (form := d.take("approx", "full")) is not None:
         return _approximate_division(d, full=form == "full")
-    return _flat(d, type, 2, floats.divide, fused=False, required=True)
+    kind, flush, mode = KINDS[type], take_flush(d, type), take_rounding(d, type, required=True)
+    compute = on_numbers(kind, lambda *n: floats.divide(kind, *n, mode), flush=flush)
+    return elementwise(d, compute, type, type, type)
 
 
 def _approximate_division(d: Decoder, *, full: bool) -> Execute:

@@ -37,6 +37,8 @@ def wait(d: Decoder) -> Execute:
             barrier = find(use.cta, use.offset, lanes, int(use.lanes[0]))
             done = _completed(barrier, lanes, use.lanes, wanted[use.lanes], by_parity=by_parity)
             results[use.lanes] = done
+            if done.any():
+                barrier.see()
             if not done.all():
                 waiting.append((barrier, use.lanes[~done]))
         write(lanes, results)
@@ -78,6 +80,8 @@ def _wait(lanes: Lanes, barrier: MBarrier, write: Writer) -> Wait:
 
     def then() -> None:
         write(lanes, np.array(barrier.phase != phase))
+        if barrier.phase != phase:
+            barrier.see()
 
     def describe() -> str:
         return f"phase {phase} (parity {phase & 1}) of {barrier}, which is in phase {barrier.phase} and lacks {barrier.lacks()}"

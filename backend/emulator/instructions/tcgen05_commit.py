@@ -11,7 +11,7 @@ from tilec.backend.emulator.decode import Decoder, Reader, instruction
 from tilec.backend.emulator.engines import AsyncWork
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.mbarrier import find
+from tilec.backend.emulator.mbarrier import MBarrier, find
 from tilec.backend.emulator.tcgen05.decoding import take_group
 from tilec.backend.emulator.tcgen05.pipeline import Pipeline, once, queue_of
 
@@ -64,9 +64,11 @@ def _submit(lanes: Lanes, lane: int, group: int, offset: int, ranks: Sequence[in
     covered = pipeline.outstanding(thread)
 
     def arrive() -> None:
-        pipeline.complete(thread, covered)
         for rank in ranks:
-            _arrive(cta.cluster.ctas[rank], offset, work)
+            barrier = _barrier(cta.cluster.ctas[rank], offset, work)
+            if covered:
+                barrier.when_seen(lambda: pipeline.complete(thread, covered))
+            barrier.arrive()
 
     # A thread that has issued nothing has nothing to wait for: its commit is not in the tensor core's queue.
     queue = queue_of(cta, group) if covered else None
@@ -74,14 +76,14 @@ def _submit(lanes: Lanes, lane: int, group: int, offset: int, ranks: Sequence[in
     lanes.machine.engines.submit(work)
 
 
-def _arrive(cta: Cta, offset: int, work: AsyncWork) -> None:
+def _barrier(cta: Cta, offset: int, work: AsyncWork) -> MBarrier:
     if cta.exited:
         work.fault(
             FaultKind.LEFT_BEHIND,
             f"{_NAME} arrives on an mbarrier of CTA {cta.index}, which has exited",
             "no CTA may exit before its peers are done with its shared memory",
         )
-    find(cta, offset, work).arrive()
+    return find(cta, offset, work)
 
 
 @instruction("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")

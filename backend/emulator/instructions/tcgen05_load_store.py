@@ -1,6 +1,7 @@
 """`tcgen05.ld`, `tcgen05.st` and `tcgen05.wait` (PTX 9.7.16.8): a warp's registers and its 32 lanes of tensor memory.
 
-Data moves at once; until the wait that covers it an access counts as under way, so that the tensor core must not touch its cells.
+Data moves at once. Until the wait that covers it an access counts as under way, so that the tensor core must not touch its cells;
+a load also completes when one of its registers is used.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 from tilec.backend.emulator.decode import Decoder, Reader, Together, instruction
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.ptx.syntax import Integer, Operand
+from tilec.backend.emulator.ptx.syntax import Integer, Operand, Register
 from tilec.backend.emulator.tcgen05.decoding import each_warp, shared_value, take_aligned
 from tilec.backend.emulator.tcgen05.layouts import MOST_REPEATS, REGISTERS_OF_ONE, Fragment, fragment
+from tilec.backend.emulator.tcgen05.loaded_registers import LoadedRegisters
 from tilec.backend.emulator.tcgen05.region import Region
 from tilec.backend.emulator.tcgen05.tensor_memory import Access, Engine, TensorMemory
 
@@ -75,18 +77,13 @@ def _place(form: _Form, lanes: Lanes, warp: int, positions: NDArray[np.intp]) ->
     return lane, column, Region(form.fragment.lane_set << lane, form.fragment.column_set << column)
 
 
-def _under_way(
-    engine: Engine, form: _Form, lanes: Lanes, warp: int, region: Region, positions: NDArray[np.intp]
-) -> Access:
-    return Access(engine, region, engine is Engine.STORE, lanes.place(int(positions[0])), warp)
-
-
 @instruction("tcgen05.ld")
 def ld(d: Decoder) -> Together:
     if d.take("red"):
         d.unsupported("loads with a reduction are not for sm_100a")
     form = _decode(d, "pack::16b", stores=False)
     writers = [d.writer(r, "b32") for r in form.registers]
+    slots = frozenset(d.slot(r) for r in form.registers if isinstance(r, Register))
 
     def execute(lanes: Lanes) -> None:
         memory = lanes.cta.part(TensorMemory)
@@ -95,7 +92,9 @@ def ld(d: Decoder) -> Together:
             lane, column, region = _place(form, lanes, warp, positions)
             memory.check_load(region, form.name, lanes.place(int(positions[0])))
             values[:, positions] = _gather(form.fragment, memory.cells, lane, column)[:, lanes.threads[positions] & 31]
-            memory.begin(_under_way(Engine.LOAD, form, lanes, warp, region, positions))
+            place = lanes.place(int(positions[0]))
+            memory.begin(Access(Engine.LOAD, region, False, place, warp, registers=slots))
+        LoadedRegisters(memory).watch()
         for write, row in zip(writers, values, strict=True):
             write(lanes, row)
 
@@ -122,7 +121,7 @@ def st(d: Decoder) -> Together:
             lane, column, region = _place(form, lanes, warp, positions)
             memory.check_store(region, form.name, lanes.place(int(positions[0])))
             _scatter(form.fragment, memory.cells, lane, column, lanes.threads[positions] & 31, values[positions])
-            memory.begin(_under_way(Engine.STORE, form, lanes, warp, region, positions))
+            memory.begin(Access(Engine.STORE, region, True, lanes.place(int(positions[0])), warp))
 
     return Together(execute, "warp")
 
@@ -143,24 +142,19 @@ def _scatter(
         cells[lanes, columns] = values
 
 
-def _wait(engine: Engine, also: Engine | None) -> Callable[[Decoder], Together]:
+def _wait(engine: Engine) -> Callable[[Decoder], Together]:
     def build(d: Decoder) -> Together:
         take_aligned(d)
         d.finish()
         d.count(0)
 
         def execute(lanes: Lanes) -> None:
-            memory = lanes.cta.part(TensorMemory)
-            warps = {warp for warp, _ in each_warp(lanes)}
-            memory.end_of_warp(engine, warps)
-            if also is not None:
-                memory.end_of_warp(also, warps)
+            lanes.cta.part(TensorMemory).end_of_warp(engine, {warp for warp, _ in each_warp(lanes)})
 
         return Together(execute, "warp")
 
     return build
 
 
-instruction("tcgen05.wait::ld")(_wait(Engine.LOAD, None))
-# What a warp has loaded it has, as a rule, before it stores what it made of that: registers carry that order (9.7.16.6.4.5).
-instruction("tcgen05.wait::st")(_wait(Engine.STORE, Engine.LOAD))
+instruction("tcgen05.wait::ld")(_wait(Engine.LOAD))
+instruction("tcgen05.wait::st")(_wait(Engine.STORE))

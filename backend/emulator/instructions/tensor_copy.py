@@ -171,6 +171,7 @@ def _fetch(access: TensorAccess) -> Callable[[AsyncWork], NDArray[np.uint8]]:
         for box in access.boxes:
             if not box.empty:
                 segment, at = segment_at(work, box.address, box.size, "reads", str(access))
+                segment.check_async_read(work, lambda data, box=box, at=at: box.view(data, at))
                 access.within(data, box)[...] = box.view(segment.data, at)
         return access.unpacked(data)
 

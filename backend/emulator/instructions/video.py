@@ -1,6 +1,7 @@
 """Scalar video instructions: arithmetic on bytes, halves and words of registers (PTX 9.7.18.1).
 
-They are computed as ptxas has current chips compute them: in 64 bits, where the ISA text names 33 and 34.
+Current chips have no such instructions: assemblers emit code for them. These follow the text of the ISA, also where that code
+keeps fewer bits of an intermediate result before it is limited or compared.
 """
 
 from __future__ import annotations

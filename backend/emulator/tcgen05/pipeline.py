@@ -42,7 +42,7 @@ class Pipeline:
         return list(self.issued.get(thread, ()))
 
     def complete(self, thread: int, operations: list[Operation]) -> None:
-        """A commit of the thread has covered the operations, and has signalled it."""
+        """A commit of the thread has covered the operations, and a thread has waited for its signal."""
         done = set(map(id, operations))
         left = self.issued.get(thread, [])
         finished = [o for o in left if id(o) in done]

@@ -27,7 +27,8 @@ class Engine(Enum):
 @dataclass(frozen=True, eq=False)
 class Access:
     """An access that has not completed. `warp` executed it, of loads and stores. `accumulator` is the same for matrix products of
-    one shape on one accumulator, which are ordered among themselves (PTX 9.7.16.6.2); None for what is no accumulator."""
+    one shape on one accumulator, which are ordered among themselves (PTX 9.7.16.6.2); None for what is no accumulator.
+    `registers`: the slots that a load writes."""
 
     engine: Engine
     region: Region
@@ -35,6 +36,7 @@ class Access:
     place: Place
     warp: int = -1
     accumulator: tuple[object, ...] | None = None
+    registers: frozenset[int] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.engine.value} of line {self.place.instruction.line}"

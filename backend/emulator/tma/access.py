@@ -14,7 +14,8 @@ from tilec.backend.emulator.tma.descriptor import Descriptor
 from tilec.backend.emulator.tma.im2col import columns, outside_bounding_box
 from tilec.backend.emulator.tma.packed import pack_rows, unpack_rows
 
-_NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF}
+_OUTSIDE = 0x7FF7
+"""What an H200 fills each 16 bits outside of a tensor with, if they are to be NaN."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,7 @@ class TensorAccess:
         """What the rows hold where there is no tensor, shape (rows, global_row)."""
         if not self.descriptor.fill:
             return np.zeros((self.rows, self.global_row), np.uint8)
-        type = self.descriptor.type
-        assert type.operand_type is not None
-        element = np.array(_NAN[type.operand_type], f"u{type.bits // 8}")
-        return np.full((self.rows, self.global_row // element.itemsize), element).view(np.uint8)
+        return np.full((self.rows, self.global_row // 2), _OUTSIDE, np.uint16).view(np.uint8)
 
     def within(self, data: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
         """The part of a box that exists, of the access's rows, as a view."""

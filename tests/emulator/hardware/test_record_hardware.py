@@ -115,6 +115,19 @@ def test_merge_keeps_the_evidence_alone(tmp_path: Path) -> None:
         assert {key.split("/")[0] for key in kept.files} == {"bits_32", "dots"}
 
 
+def test_a_recording_goes_on_from_an_earlier_one(tmp_path: Path) -> None:
+    earlier, later = tmp_path / "earlier", tmp_path / "later"
+    for folder, names, step in ((earlier, ["bits_32", "bits_64"], 1), (later, ["bits_64", "dots"], 2)):
+        folder.mkdir()
+        for name in names:
+            record(CASES[name], Adder([step, step]), folder)
+        merge(names, folder, folder, earlier if folder == later else None)
+    outcomes, arrays = record_hardware.recording(later)
+    assert set(outcomes) == {"bits_32", "bits_64", "dots"}
+    assert arrays["bits_32/1"][0] == np.uint32(0xA5A5A5A5 + 1)
+    assert arrays["bits_64/1"][0] == np.uint32(0xA5A5A5A5 + 2)
+
+
 def test_the_digest_sees_text_and_arguments() -> None:
     case = CASES["bits_32"]
     assert digest(case) != digest(Case(**{**vars(case), "ptx": case.ptx + "\n"}))

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
+from emulator.instructions.per_thread import ORDERS, OrderName, run_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from emulator.instructions.per_thread import ORDERS, OrderName, run_threads
 
 from tilec.backend.emulator.faults import EmulatorFault, FaultKind, UnsupportedInstruction
 
@@ -82,7 +82,9 @@ def test_threads_that_have_exited_do_not_take_part(order: OrderName) -> None:
     @%p3 exit;
     bar.red.popc.u32 %d0, 2, 1;
 """
-    (found,) = run_threads(body.replace(", 1;", ", %p4;").replace("@%p3", "setp.eq.u32 %p4, %t, %t;\n    @%p3"), [zeros(128)], order=order)
+    (found,) = run_threads(
+        body.replace(", 1;", ", %p4;").replace("@%p3", "setp.eq.u32 %p4, %t, %t;\n    @%p3"), [zeros(128)], order=order
+    )
     alive = [t for t in range(128) if not 32 <= t < 70]
     assert {int(found[t]) for t in alive} == {len(alive)}
 
@@ -171,6 +173,21 @@ def test_barriers_of_parts_of_the_block_are_apart(order: OrderName) -> None:
 """
     (found,) = run_threads(body, [zeros(256)], order=order)
     assert found.tolist() == [16 * (1 + t // 64) for t in range(256)]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_more_warps_than_the_barrier_is_for_use_it_in_turn(order: OrderName) -> None:
+    """Four warps at a barrier for two: it completes twice, each time for 64 threads."""
+    body = "    setp.eq.u32 %p1, %t, %t;\n    bar.red.popc.u32 %d0, 1, 64, %p1;\n"
+    (found,) = run_threads(body, [zeros(128)], order=order)
+    assert (found == 64).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_one_warp_more_than_the_barrier_is_for(order: OrderName) -> None:
+    caught = fault("    bar.sync 1, 64;\n", 96, order=order)
+    assert caught.kind is FaultKind.DEADLOCK
+    assert "wait at bar.sync for barrier 1: 32 of 64 threads have arrived" in str(caught)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -310,7 +327,15 @@ M:
 
 @pytest.mark.parametrize(
     "text",
-    ["bar.sync;", "bar.sync 0, 32, 32;", "bar.sync.aligned 0;", "bar.red.xor.pred %p1, 0, %p2;", "bar.arrive 0;", "bar.red.popc.pred %p1, 0, %p2;", "barrier.sync.relaxed 0;"],
+    [
+        "bar.sync;",
+        "bar.sync 0, 32, 32;",
+        "bar.sync.aligned 0;",
+        "bar.red.xor.pred %p1, 0, %p2;",
+        "bar.arrive 0;",
+        "bar.red.popc.pred %p1, 0, %p2;",
+        "barrier.sync.relaxed 0;",
+    ],
 )
 def test_forms_that_do_not_exist(text: str) -> None:
     with pytest.raises(UnsupportedInstruction):

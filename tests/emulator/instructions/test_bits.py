@@ -11,11 +11,15 @@ NONE = 0xFFFFFFFF
 
 
 def fields(width: int) -> list[Row]:
-    """A value, a position and a length, of which only 8 bits count."""
+    """A value, a position and a length: also such as are beyond 255, of which 8 bits count for 32-bit values, and all for others."""
     rng = Random(width)
     amounts = [0, 1, 5, 31, 32, 33, 63, 64, 65, 200, 255, 256, 257, 0xFFFFFFFF]
     made = [(rng.choice(specials(width)), position, length) for position in amounts for length in amounts]
     return [*made, *((rng.getrandbits(width), rng.randrange(70), rng.randrange(70)) for _ in range(300))]
+
+
+def amount(value: int, width: int) -> int:
+    return value & 0xFF if width == 32 else min(value, 64)
 
 
 @pytest.mark.parametrize("width", [32, 64])
@@ -46,7 +50,7 @@ def test_extraction(type: str) -> None:
     msb = int(type[1:]) - 1
 
     def extract(a: int, b: int, c: int) -> int:
-        pos, length = b & 0xFF, c & 0xFF
+        pos, length = amount(b, msb + 1), amount(c, msb + 1)
         sign = 0 if type[0] == "u" or length == 0 else a >> min(pos + length - 1, msb) & 1
         bits = [a >> pos + i & 1 if i < length and pos + i <= msb else sign for i in range(msb + 1)]
         return sum(bit << i for i, bit in enumerate(bits))
@@ -57,7 +61,7 @@ def test_extraction(type: str) -> None:
 @pytest.mark.parametrize("width", [32, 64])
 def test_insertion(width: int) -> None:
     def insert(a: int, b: int, c: int, e: int) -> int:
-        pos, length = c & 0xFF, e & 0xFF
+        pos, length = amount(c, width), amount(e, width)
         for i in range(length):
             if pos + i < width:
                 b = b & ~(1 << pos + i) | (a >> i & 1) << pos + i

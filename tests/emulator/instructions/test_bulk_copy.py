@@ -185,13 +185,33 @@ def test_bf16_reductions_round_once(operation: str, formula: Any) -> None:
     assert out.tolist() == expected.tolist()
 
 
-def test_additions_of_f32_flush_subnormal_numbers_and_keep_their_sign() -> None:
-    tiny = np.float32(1e-40)
-    source = np.array([tiny, -tiny, 1.0, -np.float32(1.5e-38)], np.float32)
-    out = np.array([0.0, -0.0, tiny, np.float32(1.4e-38)], np.float32)
-    body = fill(16, "src") + "@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [out], [%s], 16;\n" + DONE
+def bits(values: list[int], size: int) -> np.ndarray:
+    return np.array(values, f"u{size}")
+
+
+# As an H200 does it.
+@pytest.mark.parametrize(
+    ("type", "memory", "source", "results"),
+    [
+        (
+            "f32",
+            bits([0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x7F800000, 0x7FC12345, 0x3F800000, 0x00000000], 4),
+            bits([0x00000001, 0x80000001, 0x00000001, 0x00000001, 0xFF800000, 0x00000000, 0x7F812345, 0x807FFFFF], 4),
+            [0x00000001, 0x80000001, 0x00000002, 0x807FFFFE, 0x7FFFFFFF, 0x7FFFFFFF, 0x7FFFFFFF, 0x807FFFFF],
+        ),
+        (
+            "f64",
+            bits([0x7FF0000000000000, 0, 0xFFF8123456789ABC, 0x3FF0000000000000], 8),
+            bits([0xFFF0000000000000, 0x7FF0123456789ABC, 0x7FF8000000000000, 0x3FF0000000000000], 8),
+            [0xFFF8000000000000, 0x7FF0123456789ABC, 0x7FF8000000000000, 0x4000000000000000],
+        ),
+    ],
+)
+def test_additions_of_subnormal_and_special_numbers(type: str, memory: np.ndarray, source: np.ndarray, results: list[int]) -> None:
+    out = memory.copy()
+    body = fill(32, "src") + f"@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.{type} [out], [%s], 32;\n" + DONE
     run(kernel(body, parameters=["src", "out"]), [source, out])
-    assert out.view(np.uint32).tolist() == [0, 0x80000000, 0x3F800000, 0x80000000]
+    assert out.tolist() == results
 
 
 @pytest.mark.parametrize(

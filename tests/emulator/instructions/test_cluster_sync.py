@@ -13,7 +13,9 @@ ARRIVE = ("barrier.cluster.arrive", "barrier.cluster.arrive.release.aligned", "b
 WAIT = ("barrier.cluster.wait", "barrier.cluster.wait.acquire.aligned", "barrier.cluster.wait.aligned.acquire")
 
 
-def run(body: str, *, ctas: int = 2, threads: int = 64, clusters: int = 1, order: OrderName = "fifo", seed: int = 3) -> np.ndarray:
+def run(
+    body: str, *, ctas: int = 2, threads: int = 64, clusters: int = 1, order: OrderName = "fifo", seed: int = 3
+) -> np.ndarray:
     """Runs clusters of `ctas` CTAs; the result of each thread is %d0: shape (CTAs, threads)."""
     epilogue = f"""
     mov.u32 %r20, %ctaid.x;
@@ -121,7 +123,9 @@ def test_a_launch_without_clusters_has_clusters_of_one() -> None:
 def test_wait_without_arrival() -> None:
     caught = fault("    barrier.cluster.wait;\n")
     assert caught.kind is FaultKind.ILLEGAL
-    assert "a thread waits at the barrier of its cluster without having arrived there since its last wait" in str(caught)
+    assert "a thread waits at the barrier of its cluster without having arrived there since its last wait" in str(
+        caught
+    )
     again = "    barrier.cluster.arrive;\n    barrier.cluster.wait;\n"
     assert "without having arrived" in str(fault(again + "    barrier.cluster.wait;\n"))
 
@@ -157,7 +161,15 @@ M:
     ]
 
 
-@pytest.mark.parametrize("text", ["barrier.cluster.wait.relaxed;", "barrier.cluster.arrive.acquire;", "barrier.cluster.sync;", "barrier.cluster.arrive 1;"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "barrier.cluster.wait.relaxed;",
+        "barrier.cluster.arrive.acquire;",
+        "barrier.cluster.sync;",
+        "barrier.cluster.arrive 1;",
+    ],
+)
 def test_forms_that_do_not_exist(text: str) -> None:
     with pytest.raises(UnsupportedInstruction):
         run(f"    {text}\n")

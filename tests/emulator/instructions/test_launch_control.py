@@ -53,11 +53,14 @@ GENERIC = """
 """
 WHOLE = "clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r3, %r4, %r5, _}, %q0;"
 AXES = "\n".join(
-    f"    clusterlaunchcontrol.query_cancel.get_first_ctaid::{axis}.b32.b128 %r{3 + i}, %q0;" for i, axis in enumerate("xyz")
+    f"    clusterlaunchcontrol.query_cancel.get_first_ctaid::{axis}.b32.b128 %r{3 + i}, %q0;"
+    for i, axis in enumerate("xyz")
 )
 
 
-def launch(request: str, query: str, grid: tuple[int, int, int], order: OrderName, seed: int = 1) -> tuple[np.ndarray, Emulation]:
+def launch(
+    request: str, query: str, grid: tuple[int, int, int], order: OrderName, seed: int = 1
+) -> tuple[np.ndarray, Emulation]:
     out = np.zeros(grid[0] * grid[1] * grid[2], np.uint32)
     body = PERSISTENT.replace("{request}", request).replace("{query}", query)
     text = kernel(body, parameters=".param .u64 out", shared=SHARED, target="sm_100a")
@@ -138,7 +141,15 @@ def test_faults_of_requests() -> None:
     assert caught.value.kind is FaultKind.ILLEGAL
     assert "the CTA asks for another cluster to cancel although it has seen a request fail" in str(caught.value)
     with pytest.raises(EmulatorFault) as caught:
-        emulate(text.replace("@!%p3 bra END", WHOLE.removesuffix(";")).replace("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q0;", WHOLE), "k", 1, 32, [np.zeros(1, np.uint32)])
+        emulate(
+            text.replace("@!%p3 bra END", WHOLE.removesuffix(";")).replace(
+                "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q0;", WHOLE
+            ),
+            "k",
+            1,
+            32,
+            [np.zeros(1, np.uint32)],
+        )
     assert "the first CTA is asked of a response that says that no cluster was canceled" in str(caught.value)
     assert fault(REQUEST.replace("[%r1]", "[%r1+8]"), WHOLE).kind is FaultKind.MISALIGNED
     assert fault(REQUEST.replace("[%r2]", "[%r1]"), WHOLE).kind is FaultKind.MBARRIER
@@ -185,7 +196,9 @@ def test_setmaxnreg_by_part_of_a_warpgroup() -> None:
     with pytest.raises(EmulatorFault) as caught:
         run_threads(ROLES.replace("128", "64"), [np.zeros(256, np.uint32)])
     assert caught.value.kind is FaultKind.DIVERGENT
-    assert "warps 0 and 2 of CTA (0, 0, 0) are of one warpgroup, but have not executed the same setmaxnreg" in str(caught.value)
+    assert "warps 0 and 2 of CTA (0, 0, 0) are of one warpgroup, but have not executed the same setmaxnreg" in str(
+        caught.value
+    )
 
 
 def test_setmaxnreg_by_part_of_a_warp() -> None:
@@ -198,8 +211,16 @@ def test_setmaxnreg_by_part_of_a_warp() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        ("dec.sync.aligned.u32 40", "dec.sync.aligned.u32 48", "setmaxnreg.dec to 48 registers in warp 0, which owns 40"),
-        ("inc.sync.aligned.u32 232", "inc.sync.aligned.u32 224", "setmaxnreg.inc to 224 registers in warp 0, which owns 232"),
+        (
+            "dec.sync.aligned.u32 40",
+            "dec.sync.aligned.u32 48",
+            "setmaxnreg.dec to 48 registers in warp 0, which owns 40",
+        ),
+        (
+            "inc.sync.aligned.u32 232",
+            "inc.sync.aligned.u32 224",
+            "setmaxnreg.inc to 224 registers in warp 0, which owns 232",
+        ),
     ],
 )
 def test_setmaxnreg_in_the_wrong_direction(first: str, second: str, message: str) -> None:
@@ -209,7 +230,17 @@ def test_setmaxnreg_in_the_wrong_direction(first: str, second: str, message: str
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["inc.sync.aligned.u32 30", "dec.sync.aligned.u32 16", "dec.sync.aligned.u32 264", "inc.sync.u32 64", "inc.aligned.u32 64", "dec.sync.aligned.u32 %r1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "inc.sync.aligned.u32 30",
+        "dec.sync.aligned.u32 16",
+        "dec.sync.aligned.u32 264",
+        "inc.sync.u32 64",
+        "inc.aligned.u32 64",
+        "dec.sync.aligned.u32 %r1",
+    ],
+)
 def test_forms_of_setmaxnreg_that_do_not_exist(text: str) -> None:
     with pytest.raises(UnsupportedInstruction):
         run_threads(f"    setmaxnreg.{text};\n", [np.zeros(128, np.uint32)])

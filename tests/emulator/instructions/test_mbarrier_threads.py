@@ -26,7 +26,9 @@ def zeros(threads: int) -> np.ndarray:
 @pytest.mark.parametrize("order", ORDERS)
 def test_arrivals_of_many_threads_complete_a_phase(order: OrderName) -> None:
     """Each thread finds another pending count; the wait by state sees the stores of all."""
-    body = INIT.format(count=128) + """
+    body = (
+        INIT.format(count=128)
+        + """
     mov.u32 %r2, words;
     mad.lo.u32 %r3, %t, 4, %r2;
     st.shared.u32 [%r3], %t;
@@ -39,6 +41,7 @@ W:
     mad.lo.u32 %r3, %r4, 4, %r2;
     ld.shared.u32 %d1, [%r3];
 """
+    )
     found, other = run_threads(body, [zeros(128)], [np.uint32, np.uint32], shared=OBJECTS, order=order, seed=2)
     assert sorted(found.tolist()) == list(range(1, 129))
     for first in range(0, 128, 32):
@@ -50,7 +53,9 @@ W:
 @pytest.mark.parametrize("order", ORDERS)
 def test_phases_by_parity(order: OrderName, wait: str) -> None:
     """Twenty phases of two warps that hand a value to and fro through one word."""
-    body = INIT.format(count=64) + f"""
+    body = (
+        INIT.format(count=64)
+        + f"""
     mov.u32 %r2, words;
     mov.u32 %r5, 0;
     @%p1 st.shared.u32 [%r2], 1;
@@ -77,6 +82,7 @@ SKIP:
     bar.sync 0;
     ld.shared.u32 %d0, [%r2];
 """
+    )
     (found,) = run_threads(body, [zeros(64)], shared=OBJECTS, order=order, seed=4)
     value = 1
     for turn in range(20):
@@ -121,19 +127,24 @@ END:
 
 @pytest.mark.parametrize("count", [1, 4, 16])
 def test_arrivals_of_one_instruction_may_complete_several_phases(count: int) -> None:
-    body = INIT.format(count=count) + """
+    body = (
+        INIT.format(count=count)
+        + """
     mbarrier.arrive.shared.b64 %x1, [%r1];
     mbarrier.pending_count.b64 %d0, %x1;
     mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;
     selp.u32 %d1, 1, 0, %p2;
 """
+    )
     pending, odd = run_threads(body, [zeros(32)], [np.uint32, np.uint32], shared=OBJECTS)
     assert pending.tolist() == [count - t % count for t in range(32)]
     assert (odd == (32 // count) % 2).all()
 
 
 def test_expected_bytes_of_many_threads_add_up() -> None:
-    body = INIT.format(count=32) + """
+    body = (
+        INIT.format(count=32)
+        + """
     mbarrier.arrive.expect_tx.shared.b64 %x1, [%r1], 8;
     mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;
     selp.u32 %d0, 1, 0, %p2;
@@ -144,6 +155,7 @@ def test_expected_bytes_of_many_threads_add_up() -> None:
     mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;
     selp.u32 %d2, 1, 0, %p2;
 """
+    )
     found = run_threads(body, [zeros(32)], [np.uint32] * 3, shared=OBJECTS)
     assert [int(f[0]) for f in found] == [0, 0, 1]
 
@@ -161,13 +173,17 @@ CLUSTER = """
 
 def run_cluster(body: str, *, ctas: int = 2, threads: int = 32, order: OrderName = "fifo") -> np.ndarray:
     """Runs a cluster; %d0 of each thread is the result."""
-    epilogue = """
+    epilogue = (
+        """
     mov.u32 %r20, %ctaid.x;
-    mad.lo.u32 %r20, %r20, """ + str(threads) + """, %t;
+    mad.lo.u32 %r20, %r20, """
+        + str(threads)
+        + """, %t;
     ld.param.u64 %x30, [out];
     mad.wide.u32 %x31, %r20, 4, %x30;
     st.global.u32 [%x31], %d0;
 """
+    )
     out = np.full(ctas * threads, 0xEEEE_EEEE, np.uint32)
     text = kernel(body + epilogue, parameters=".param .u64 out", shared=OBJECTS)
     emulate(text, "k", ctas, threads, [out], cluster=ctas, order=order, seed=6)
@@ -189,7 +205,9 @@ def run_cluster(body: str, *, ctas: int = 2, threads: int = 32, order: OrderName
 )
 def test_arrivals_from_other_ctas(arrival: str, order: OrderName) -> None:
     """All 96 threads of three CTAs arrive at the object of rank 0, whose threads alone wait."""
-    body = CLUSTER.format(count=96) + f"""
+    body = (
+        CLUSTER.format(count=96)
+        + f"""
     {arrival}
     mov.u32 %d0, 1;
     setp.ne.u32 %p2, %r2, 0;
@@ -202,6 +220,7 @@ END:
     barrier.cluster.arrive.aligned;
     barrier.cluster.wait.aligned;
 """
+    )
     found = run_cluster(body, ctas=3, order=order)
     assert found[0].tolist() == [2] * 32
     assert (found[1:] == 1).all()
@@ -210,13 +229,18 @@ END:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 0;", "in a way that only the threads of its own CTA may"),
+        (
+            "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 0;",
+            "in a way that only the threads of its own CTA may",
+        ),
         ("mbarrier.inval.shared::cta.b64 [%r3];", "in a way that only the threads of its own CTA may"),
         ("mbarrier.arrive.shared::cta.b64 %x3, [%r3];", "asks for a state"),
     ],
 )
 def test_what_other_ctas_may_not_do(text: str, message: str) -> None:
-    body = CLUSTER.format(count=1) + f"    xor.b32 %r4, %r2, 1;\n    mapa.shared::cluster.u32 %r3, %r1, %r4;\n    {text}\n"
+    body = (
+        CLUSTER.format(count=1) + f"    xor.b32 %r4, %r2, 1;\n    mapa.shared::cluster.u32 %r3, %r1, %r4;\n    {text}\n"
+    )
     with pytest.raises(EmulatorFault) as caught:
         run_cluster(body)
     assert caught.value.kind is FaultKind.MBARRIER
@@ -224,14 +248,19 @@ def test_what_other_ctas_may_not_do(text: str, message: str) -> None:
 
 
 def test_an_object_of_another_cta_that_was_not_initialised() -> None:
-    body = CLUSTER.format(count=1) + "    mapa.shared::cluster.u32 %r3, %r1, 1;\n mbarrier.arrive.shared::cluster.b64 _, [%r3+8];\n"
+    body = (
+        CLUSTER.format(count=1)
+        + "    mapa.shared::cluster.u32 %r3, %r1, 1;\n mbarrier.arrive.shared::cluster.b64 _, [%r3+8];\n"
+    )
     with pytest.raises(EmulatorFault) as caught:
         run_cluster(body)
     assert "no mbarrier has been initialised at 0x408 of the CTA of rank 1" in str(caught.value)
 
 
 def test_deadlock_says_what_the_phase_lacks() -> None:
-    body = INIT.format(count=3) + """
+    body = (
+        INIT.format(count=3)
+        + """
     @%p1 mbarrier.expect_tx.shared.b64 [%r1], 4096;
     @%p1 mbarrier.complete_tx.shared.b64 [%r1], 1024;
     @%p1 mbarrier.arrive.shared.b64 _, [%r1], 2;
@@ -239,11 +268,15 @@ W:
     mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;
     @!%p2 bra W;
 """
+    )
     with pytest.raises(EmulatorFault) as caught:
         run_threads(body, [zeros(64)], shared=OBJECTS)
     lines = str(caught.value).splitlines()
     assert caught.value.kind is FaultKind.DEADLOCK
-    assert "error: deadlock: no thread can go on, and nothing asynchronous is under way (kernel k, CTA (0, 0, 0))" in lines[0]
+    assert (
+        "error: deadlock: no thread can go on, and nothing asynchronous is under way (kernel k, CTA (0, 0, 0))"
+        in lines[0]
+    )
     assert [line.split(": ", 1)[1] for line in lines if ": note: " in line] == [
         "note: CTA (0, 0, 0), warps 0 and 1: wait at mbarrier.try_wait.parity.shared.b64 for phase 0 (parity 0) of the mbarrier "
         "at 0x400, which is in phase 0 and lacks 1 arrival and 3072 bytes"
@@ -262,13 +295,17 @@ def test_a_loop_of_test_wait_that_never_ends_is_a_deadlock(order: OrderName) -> 
 @pytest.mark.parametrize("order", ORDERS)
 def test_try_wait_that_gives_up_lets_the_thread_go_on(order: OrderName) -> None:
     """One `try_wait` without a loop, for what never happens: it ends without success."""
-    body = INIT.format(count=1) + "    mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;\n    selp.u32 %d0, 5, 6, %p2;\n"
+    body = (
+        INIT.format(count=1) + "    mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;\n    selp.u32 %d0, 5, 6, %p2;\n"
+    )
     (found,) = run_threads(body, [zeros(64)], shared=OBJECTS, order=order)
     assert (found == 6).all()
 
 
 def test_invalidating_an_object_that_is_waited_for() -> None:
-    body = INIT.format(count=1) + """
+    body = (
+        INIT.format(count=1)
+        + """
     setp.lt.u32 %p3, %t, 32;
     @%p3 bra W;
     setp.eq.u32 %p4, %t, 32;
@@ -279,6 +316,7 @@ W:
     @!%p2 bra W;
 END:
 """
+    )
     with pytest.raises(EmulatorFault) as caught:
         run_threads(body, [zeros(64)], shared=OBJECTS)
     assert "has ended its life" in str(caught.value)

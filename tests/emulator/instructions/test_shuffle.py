@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from emulator.instructions.per_thread import OrderName, run_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from emulator.instructions.per_thread import OrderName, run_threads
 
 from tilec.backend.emulator.faults import EmulatorFault, FaultKind
 
@@ -128,4 +128,4 @@ L:
     with pytest.raises(EmulatorFault) as caught:
         run_threads(body, [np.zeros(32, np.uint32)])
     assert caught.value.kind is FaultKind.DIVERGENT
-    assert "lanes 0, 1, 2, 3, 4, 6, 7" in str(caught.value)
+    assert "lanes 0 to 4 and 6 to 31 of warp 0" in str(caught.value)

@@ -75,7 +75,7 @@ def test_boxes_partly_or_wholly_outside(start: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "named", "nan"),
-    [("float16", None, 0x7FFF), ("float32", None, 0x7FFFFFFF), ("float64", None, 0x7FFFFFFFFFFFFFFF), ("uint16", "bf16", 0x7FFF)],
+    [("float16", None, 0x7FF7), ("float32", None, 0x7FF77FF7), ("float64", None, 0x7FF77FF77FF77FF7), ("uint16", "bf16", 0x7FF7)],
 )  # fmt: skip
 def test_elements_outside_can_be_nan(dtype: str, named: str | None, nan: int) -> None:
     a = np.zeros((4, 16), dtype)

@@ -6,9 +6,9 @@ import struct
 
 import numpy as np
 import pytest
+from emulator.instructions.per_thread import ORDERS, OrderName, run_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from emulator.instructions.per_thread import ORDERS, OrderName, run_threads
 
 from tilec.backend.emulator.faults import EmulatorFault, FaultKind, UnsupportedInstruction
 
@@ -35,7 +35,9 @@ def parts(cut: int) -> list[list[int]]:
     return [list(range(min(cut, 30))), list(range(cut, 30))]
 
 
-def run(body: str, values: list[int], cut: int, results: int, kind: type[np.uint32 | np.uint64] = np.uint32) -> list[list[int]]:
+def run(
+    body: str, values: list[int], cut: int, results: int, kind: type[np.uint32 | np.uint64] = np.uint32
+) -> list[list[int]]:
     found = run_threads(SETUP + body, [np.array(values, kind), np.full(32, cut, np.uint32)], [np.uint32] * results)
     return [[int(v) for v in array] for array in found]
 
@@ -142,13 +144,19 @@ special = st.sampled_from((0, 0x80000000, 0x7FC00000, 0xFF800001, 0x7F800000, 0x
 
 
 @settings(max_examples=60, deadline=None)
-@given(values=st.lists(special, min_size=32, max_size=32) | st.lists(st.sampled_from((0x7FC00000, 0, 1 << 31)), min_size=32, max_size=32), cut=cuts)
+@given(
+    values=st.lists(special, min_size=32, max_size=32)
+    | st.lists(st.sampled_from((0x7FC00000, 0, 1 << 31)), min_size=32, max_size=32),
+    cut=cuts,
+)
 def test_redux_of_floats(values: list[int], cut: int) -> None:
     forms = [(op, a, n) for op in ("min", "max") for a in (False, True) for n in (False, True)]
     body = "".join(
         f"    redux.sync.{op}{'.abs' * a}{'.NaN' * n}.f32 %d{i}, %a0, %r7;\n" for i, (op, a, n) in enumerate(forms)
     )
-    arrays = run_threads(SETUP + body, [np.array(values, np.uint32), np.full(32, cut, np.uint32)], [np.uint32] * 8, target="sm_100a")
+    arrays = run_threads(
+        SETUP + body, [np.array(values, np.uint32), np.full(32, cut, np.uint32)], [np.uint32] * 8, target="sm_100a"
+    )
     for lanes in parts(cut):
         inside = [values[lane] for lane in lanes]
         for lane in lanes:
@@ -218,7 +226,9 @@ M:
 
 
 def test_activemask_under_a_guard() -> None:
-    (found,) = run_threads("    setp.lt.u32 %p1, %t, 5;\n    mov.u32 %d0, 0;\n    @%p1 activemask.b32 %d0;\n", [np.zeros(32, np.uint32)])
+    (found,) = run_threads(
+        "    setp.lt.u32 %p1, %t, 5;\n    mov.u32 %d0, 0;\n    @%p1 activemask.b32 %d0;\n", [np.zeros(32, np.uint32)]
+    )
     assert found.tolist() == [0x1F] * 5 + [0] * 27
 
 

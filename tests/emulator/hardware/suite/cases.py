@@ -73,6 +73,8 @@ class Case:
     dynamic_smem: int = 0
     forbidden: bool = False
     """The ISA forbids what the kernel does: the emulator stops; the recording is there to know what hardware does."""
+    disputed: str = ""
+    """Why the emulator does not follow the recording: what the ISA defines and hardware's code for it differ."""
     bounds: tuple[Bound, ...] = ()
     """For approximate results: one bound for each column (equal part) of the last argument."""
 

@@ -43,7 +43,8 @@ def cases() -> list[Case]:
             for ftz in ("", ".ftz") if t == "f16" else ("",):
                 entries.append((f"setp.{op}{ftz}.{t} d, a, b;", "pred"))
                 entries.append((f"set.{op}{ftz}.u32.{t} d, a, b;", "b32"))
-                entries.append((f"set.{op}{ftz}.{t}.{t} d, a, b;", "b16"))
+                # Twice the 16 bits: the assembler takes a result of set for extended, whatever its upper half holds.
+                entries.append((f"{{ .reg .b16 x; set.{op}{ftz}.{t}.{t} x, a, b; mov.b32 d, {{x, x}}; }}", "b32"))
         built.append(table(f"compare_{t}", "comparison", (t, t), entries))
         pairs: list[Form] = []
         for op in FLOAT:

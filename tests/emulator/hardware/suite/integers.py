@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import product
 
 from suite.cases import Case
 from suite.kernels import Form, forms, table
+
+_DISPUTED = "the ISA saturates and compares the intermediate result before it is cut to 32 bits, assemblers after that"
 
 
 def cases() -> list[Case]:
@@ -133,7 +137,11 @@ def _video() -> list[Case]:
     for comparison, t, lanes in product(("eq", "lt", "ge"), ("s32", "u32"), (2, 4)):
         simd.append((f"vset{lanes}.{t}.{t}.{comparison} d, a, b, c;", "b32"))
         simd.append((f"vset{lanes}.{t}.{t}.{comparison}.add d, a, b, c;", "b32"))
+    # Assemblers have no instruction for these; the code that they emit does not keep the intermediate result's 34 bits.
+    others = [form for form in scalar if ".max d" in form[0] or (".sat" in form[0] and re.search(r" d\.[bh]", form[0]))]
+    certain = [form for form in scalar if form not in others]
     return [
-        table("video_scalar", "video", ("i32", "i32", "i32"), scalar),
+        table("video_scalar", "video", ("i32", "i32", "i32"), certain),
+        replace(table("video_scalar_disputed", "video", ("i32", "i32", "i32"), others), disputed=_DISPUTED),
         table("video_simd", "video", ("i32", "i32", "i32"), simd),
     ]
