@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilec.backend.emulator.float_codes import first_nan
 from tilec.backend.emulator.narrow_floats import decode_bf16
 
 Array = NDArray[Any]
@@ -56,9 +57,9 @@ def _decrement(old: Array, limit: Array) -> Array:
     return np.where((old == 0) | (old > limit), limit, old - np.uint32(1))
 
 
-def find(op: str, type: str, *, flush: bool = False) -> Combine | None:
-    """The operation `op` on values of a type; None if there is none. `flush`: f32 additions take subnormal numbers for zeros of
-    their sign, and so are their results (what they do in global memory)."""
+def find(op: str, type: str, *, in_global: bool = False) -> Combine | None:
+    """The operation `op` on values of a type; None if there is none. `in_global`: as atomic operations of threads do it in global
+    memory, where additions of f32 take subnormal numbers for zeros of their sign, and make such zeros of them."""
     if op == "exch":
         return _exchange
     if type in ("b32", "b64", "u32", "u64", "s32", "s64") and op in _BITWISE:
@@ -69,9 +70,9 @@ def find(op: str, type: str, *, flush: bool = False) -> Combine | None:
         return _increment if op == "inc" else _decrement
     match op, type:
         case "add", "f32":
-            return _add_flushing if flush else _add_f32
+            return _add_flushing if in_global else _add_f32
         case "add", "f64":
-            return np.add
+            return _add_f64 if in_global else _add_f64_by_thread
         case "add", "f16" | "f16x2":
             return _add_f16
         case "add", "bf16" | "bf16x2":
@@ -84,6 +85,16 @@ def find(op: str, type: str, *, flush: bool = False) -> Combine | None:
 
 def _add_f32(old: Array, value: Array) -> Array:
     return _canonical(old + value)
+
+
+def _add_f64(old: Array, value: Array) -> Array:
+    """An operand that is a NaN, else an old value that is one, is the result as it is (measured on an H200)."""
+    return np.where(np.isnan(value), value, np.where(np.isnan(old), old, old + value))
+
+
+def _add_f64_by_thread(old: Array, value: Array) -> Array:
+    """Threads add doubles in shared memory by ordinary instructions, and swap the sums in."""
+    return first_nan(old + value, old, value)
 
 
 def _add_flushing(old: Array, value: Array) -> Array:

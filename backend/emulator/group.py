@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,13 @@ class Group:
         self.loops = LoopWatch()
         self.turns = 0
         """Times that the group used up its budget while others could have gone on."""
+
+    def frames(self) -> Iterator[Frame]:
+        """The calls that have not returned, the innermost first."""
+        frame = self.frame
+        while frame is not None:
+            yield frame
+            frame = frame.caller
 
     @property
     def depth(self) -> int:

@@ -28,7 +28,7 @@ _ROUNDS = 100
 _PATIENCE = 4
 """Times that a repetition must be found, while waits that may end without success do so in between."""
 
-State = tuple[tuple[int, int, int, int], ...]
+State = tuple[tuple[int, int, tuple[int, ...], int, bool], ...]
 
 
 class Livelock:
@@ -94,16 +94,29 @@ def _place(group: Group) -> tuple[int, int]:
 
 
 def _state(ctas: Sequence[Cta]) -> State:
-    """Where all groups stand."""
-    return tuple((cta.number, group.pc, group.depth, len(group.threads)) for cta in ctas for group in cta.groups)
+    """Where all groups stand and will return to, and whether they are parked there."""
+    return tuple(
+        (
+            cta.number,
+            group.pc,
+            tuple(frame.return_to for frame in group.frames()),
+            len(group.threads),
+            group.wait is not None,
+        )
+        for cta in ctas
+        for group in cta.groups
+    )
 
 
 def _threads(ctas: Sequence[Cta]) -> int:
-    """A checksum of the threads of all groups, of their registers, and of the memory of their CTAs."""
+    """A checksum of the threads of all groups, of their registers, also the saved ones, and of the memory of their CTAs."""
     total = 0
     for cta in ctas:
         for group in cta.groups:
             total = crc32(group.threads.tobytes(), total)
+            for frame in group.frames():
+                for _, row in frame.saved:
+                    total = crc32(row[group.index].tobytes(), total)
         for register in cta.registers:
             total = crc32(register.tobytes(), total)
         for segment in (cta.shared, cta.local, cta.frames):

@@ -111,9 +111,10 @@ class GlobalSegment(Segment):
     def check_async_read(self, work: AsyncWork, part: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Called before asynchronous work reads the part of the bytes that `part` takes. Faults for bytes that were written through
         the generic proxy with no fence since."""
-        if self.unfenced is None or not part(self.unfenced).any():
+        if self.unfenced is None or not (unfenced := part(self.unfenced)).any():
             return
-        at = int(part(np.arange(len(self.data)))[part(self.unfenced)].min())
+        first = np.argwhere(unfenced)[0]
+        at = unfenced.ctypes.data - self.unfenced.ctypes.data + int(first @ np.array(unfenced.strides))
         work.fault(
             FaultKind.PROXY_FENCE,
             f"{work.name} reads {self.name} at offset {at} through the async proxy, but it was written by ordinary stores that no "

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.cta import Cta
     from tilec.backend.emulator.lanes import Lanes
     from tilec.backend.emulator.memory import GlobalSegment
 
@@ -78,33 +77,34 @@ class UnfencedGlobal:
     """The writes of all threads to global memory. Each segment says of its bytes whether they are `unfenced`."""
 
     def __init__(self) -> None:
-        self._logs: dict[Cta, dict[GlobalSegment, Unfenced]] = {}
+        self._logs: dict[int, dict[GlobalSegment, Unfenced]] = {}
+        """By the number of the CTA, which may have exited."""
 
     def add(self, lanes: Lanes, segment: GlobalSegment, offsets: NDArray[np.int64], width: int) -> None:
         """Lanes write, each at one offset."""
         if segment.unfenced is None:
             segment.unfenced = np.zeros(len(segment.data), np.bool_)
         segment.unfenced.reshape(-1, width)[offsets // width] = True
-        logs = self._logs.setdefault(lanes.cta, {})
+        logs = self._logs.setdefault(lanes.cta.number, {})
         logs.setdefault(segment, Unfenced()).add(lanes.threads, offsets, width)
 
     def publish(self, lanes: Lanes) -> None:
         """Threads release what they have written."""
-        for log in self._logs.get(lanes.cta, {}).values():
+        for log in self._logs.get(lanes.cta.number, {}).values():
             log.publish(lanes.threads)
 
     def fence(self, lanes: Lanes) -> None:
         """A proxy fence of threads, for their own writes and those of all threads that were released."""
-        for cta, logs in list(self._logs.items()):
+        for number, logs in list(self._logs.items()):
             for segment, log in list(logs.items()):
-                covered, still = log.fence(lanes.threads if cta is lanes.cta else _NONE)
+                covered, still = log.fence(lanes.threads if number == lanes.cta.number else _NONE)
                 assert segment.unfenced is not None
                 segment.unfenced[covered] = False
                 segment.unfenced[still] = True
                 if not len(still):
                     del logs[segment]
             if not logs:
-                del self._logs[cta]
+                del self._logs[number]
 
 
 def _bytes(writes: list[tuple[NDArray[np.int64], int]]) -> NDArray[np.int64]:

@@ -89,3 +89,50 @@ def test_sums_of_single_precision_give_the_canonical_nan() -> None:
 )
 def test_what_does_not_exist(op: str, type: str) -> None:
     assert combine.find(op, type) is None
+
+
+@pytest.mark.parametrize(
+    ("type", "in_global", "operands", "result"),
+    [
+        ("f32", True, (0x00000100, 0x00000100), 0x00000000),
+        ("f32", False, (0x00000100, 0x00000100), 0x00000200),
+        ("f32", True, (0x80000100, 0x80000000), 0x80000000),
+        ("f32", False, (0x80000100, 0x80000000), 0x80000100),
+        ("f32", True, (0x00800001, 0x80800000), 0x00000000),
+        ("f32", False, (0x00800001, 0x80800000), 0x00000001),
+        ("f32", True, (0x7FA00001, 0x3F800000), 0x7FFFFFFF),
+        ("f32", False, (0xFFC12345, 0x3F800000), 0x7FFFFFFF),
+        ("f32", True, (0x7F7FFFFF, 0x7F7FFFFF), 0x7F800000),
+        ("f64", True, (0x7FF0 << 48, 0xFFF0 << 48), 0xFFF8 << 48),
+        ("f64", True, (1, 1), 2),
+        ("f64", True, (0x7FF4000000000001, 0x3FF0 << 48), 0x7FF4000000000001),
+    ],
+)
+def test_sums_as_an_h200_makes_them(type: str, in_global: bool, operands: tuple[int, int], result: int) -> None:
+    operation = combine.find("add", type, in_global=in_global)
+    assert operation is not None
+    dtype = combine.ELEMENTS[type].dtype
+    old, value = (np.array([[v]], f"u{dtype.itemsize}").view(dtype) for v in operands)
+    with np.errstate(all="ignore"):
+        found = operation(old, value)
+    assert int(found.view(f"u{dtype.itemsize}")[0, 0]) == result
+
+
+@pytest.mark.parametrize(
+    ("op", "a", "b", "result"),
+    [
+        ("add", 0x7E01, 0x3C00, 0x7FFF),
+        ("add", 0x7C00, 0xFC00, 0x7FFF),
+        ("add", 0x0001, 0x0001, 0x0002),
+        ("add", 0x7BFF, 0x7BFF, 0x7C00),
+        ("min", 0x7E01, 0x3C00, 0x3C00),
+        ("min", 0x7E01, 0xFE55, 0x7FFF),
+        ("min", 0x0000, 0x8000, 0x8000),
+        ("max", 0x3C00, 0xFE55, 0x3C00),
+        ("max", 0x8000, 0x0000, 0x0000),
+        ("max", 0x0000, 0x8000, 0x0000),
+    ],
+)
+def test_half_precision_as_an_h200_makes_it(op: str, a: int, b: int, result: int) -> None:
+    with np.errstate(all="ignore"):
+        assert apply(op, "f16", a, b) == result

@@ -17,6 +17,7 @@ import hashlib
 import importlib
 import json
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -183,9 +184,10 @@ def _place(names: Sequence[str], name: str | None) -> int:
 
 def _kernel_driver() -> str:
     try:
-        return Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
+        found = re.search(r"\d+\.\d+\.\d+", Path("/proc/driver/nvidia/version").read_text())
     except OSError:
-        return "unknown"
+        found = None
+    return "unknown" if found is None else found[0]
 
 
 def digest(case: Case) -> str:

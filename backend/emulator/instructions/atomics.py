@@ -112,10 +112,10 @@ def _update(d: Decoder, op: str, type: str) -> _Update:
         if type not in ("b16", "b32", "u32", "s32", "b64", "u64", "s64", "b128"):
             d.unsupported(f"no compare-and-swap of .{type}")
         return _compare_and_swap
-    plain, flushing = combine.find(op, type), combine.find(op, type, flush=True)
-    if plain is None or flushing is None or (op == "exch" and type == "b16"):
+    of_shared, of_global = combine.find(op, type), combine.find(op, type, in_global=True)
+    if of_shared is None or of_global is None or (op == "exch" and type == "b16"):
         d.unsupported(f"no .{op} of .{type}")
-    return lambda segment, old, values: (flushing if isinstance(segment, GlobalSegment) else plain)(old, values[0])
+    return lambda segment, old, values: (of_global if isinstance(segment, GlobalSegment) else of_shared)(old, values[0])
 
 
 def _compare_and_swap(segment: Segment, old: NDArray[Any], values: list[NDArray[Any]]) -> NDArray[Any]:

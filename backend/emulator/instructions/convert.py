@@ -73,7 +73,10 @@ def _integer_to_float(d: Decoder, target: str, source: str) -> Function:
     mode = _take_float_rounding(d, "a conversion from an integer")
     if target == "f32":
         d.take("ftz")
-    limit = _take_saturation(d, target)
+    saturates = _take_saturation(d, target)
+    if mode == "rn" and target in ("f32", "f64") and not saturates:
+        # NumPy's own conversions are rounded to nearest, once.
+        return lambda v: v.astype(dtype_of(target))
     wide = source in ("u64", "s64")
 
     def convert(v: Values) -> Values:
@@ -84,7 +87,7 @@ def _integer_to_float(d: Decoder, target: str, source: str) -> Function:
             upper = (v >> v.dtype.type(32)).astype(np.float64) * 2.0**32
             nearest, error = two_sum(upper, (v & v.dtype.type(0xFFFFFFFF)).astype(np.float64))
             numbers = directed(nearest, error, mode) if target == "f64" else to_odd(nearest, error)
-        return _stored(target, limit(numbers), mode)
+        return _stored(target, floats.saturate(numbers) if saturates else numbers, mode)
 
     return convert
 
@@ -104,12 +107,12 @@ def _stored(target: str, numbers: Array, mode: Mode) -> Values:
             return float_codes.encode("bf16", numbers, mode).astype(np.uint16)
 
 
-def _take_saturation(d: Decoder, target: str) -> Callable[[Array], Array]:
-    if d.take("sat") is None:
-        return lambda numbers: numbers
-    if target == "bf16":
+def _take_saturation(d: Decoder, target: str) -> bool:
+    """Whether the result is limited to 0 .. 1."""
+    saturates = d.take("sat") is not None
+    if saturates and target == "bf16":
         d.unsupported(".sat goes with .f16, .f32 and .f64, not with .bf16")
-    return floats.saturate
+    return saturates
 
 
 def _float_to_integer(d: Decoder, target: str, source: str) -> Function:
@@ -142,9 +145,7 @@ def _float_to_integer(d: Decoder, target: str, source: str) -> Function:
 def _float_to_float(d: Decoder, target: str, source: str) -> Function:
     integral = d.take(*_TO_INTEGRAL)
     flush = "f32" in (target, source) and d.take("ftz") is not None
-    saturation = d.take("sat") is not None
-    if saturation and target == "bf16":
-        d.unsupported(".sat goes with .f16, .f32 and .f64, not with .bf16")
+    saturation = _take_saturation(d, target)
     if integral is not None:
         if source != target:
             d.unsupported(f".{integral} rounds to an integral value of the same type")
@@ -168,6 +169,8 @@ def _float_to_float(d: Decoder, target: str, source: str) -> Function:
             bits = dtype_of(f"b{_WIDTH[target]}")
             kept = float_codes.narrowed_nan(target, numbers).astype(bits)
             return np.where(np.isnan(numbers), kept, _stored(target, numbers, mode).view(bits)).view(dtype_of(target))
+        if target == "f64":
+            return float_codes.quiet(numbers)
         if finite:
             return float_codes.encode(target, numbers, mode, saturate=True).astype(np.uint16).view(dtype_of(target))
         return _stored(target, numbers, mode)
@@ -177,7 +180,7 @@ def _float_to_float(d: Decoder, target: str, source: str) -> Function:
         if flush_source:
             # What flushes also makes the NaN of a single the canonical one.
             numbers = float_codes.single(floats.flush(from_kind, numbers))
-        numbers = float_codes.quiet(numbers.astype(np.float64))
+        numbers = numbers.astype(np.float64)
         if integral is not None:
             numbers = to_integral(numbers, _TO_INTEGRAL[integral])
         if saturation:

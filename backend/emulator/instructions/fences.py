@@ -103,4 +103,3 @@ def fence_proxy(d: Decoder) -> Execute:
             return _fence_shared
         case _:
             d.unsupported("a proxy that the emulator does not know")
-

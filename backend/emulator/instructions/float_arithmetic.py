@@ -147,8 +147,11 @@ def div(d: Decoder) -> Execute:
     if type == "f32" and (form := d.take("approx", "full")) is not None:
         return _approximate_division(d, full=form == "full")
     kind, flush, mode = KINDS[type], take_flush(d, type), take_rounding(d, type, required=True)
-    compute = on_numbers(kind, lambda *n: floats.divide(kind, *n, mode), flush=flush)
-    return elementwise(d, compute, type, type, type)
+
+    def divide(a: Array, b: Array) -> Array:
+        return floats.divide(kind, a, b, mode)
+
+    return elementwise(d, on_numbers(kind, divide, flush=flush), type, type, type)
 
 
 def _approximate_division(d: Decoder, *, full: bool) -> Execute:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
@@ -70,10 +70,22 @@ def _submit(lanes: Lanes, lane: int, group: int, offset: int, ranks: Sequence[in
                 barrier.when_seen(lambda: pipeline.complete(thread, covered))
             barrier.arrive()
 
-    # A thread that has issued nothing has nothing to wait for: its commit is not in the tensor core's queue.
-    queue = queue_of(cta, group) if covered else None
-    work = AsyncWork(_NAME, cta, lanes.place(lane), once(arrive), queue)
-    lanes.machine.engines.submit(work)
+    work = AsyncWork(_NAME, cta, lanes.place(lane), once(arrive), queue_of(cta, group))
+    if all(operation.work.done for operation in covered):
+        work.advance()
+        return
+    signals = pipeline.signals_of(thread, covered)
+    if not signals:
+        lanes.machine.engines.submit(AsyncWork(_NAME, cta, work.place, _together(signals), work.queue))
+    signals.append(work)
+
+
+def _together(signals: list[AsyncWork]) -> Generator[None]:
+    """All commits that cover the same are signalled at once."""
+    while signals:
+        signals.pop(0).advance()
+    return
+    yield
 
 
 def _barrier(cta: Cta, offset: int, work: AsyncWork) -> MBarrier:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from tilec.backend.emulator.faults import FaultKind, UnsupportedInstruction
 from tilec.backend.emulator.instructions.bulk_groups import BulkGroups
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.ptx.syntax import Address
+from tilec.backend.emulator.tma import tf32
 from tilec.backend.emulator.tma.access import Refusal, TensorAccess, access_of
 from tilec.backend.emulator.tma.descriptor import INTERLEAVES, Descriptor
 from tilec.backend.emulator.tma.maps import each, map_at
@@ -49,7 +51,7 @@ class MapOperand:
         found: list[TensorAccess] = []
         for lane, address in enumerate(addresses):
             descriptor = map_at(lanes, lane, address)
-            _check_known(lanes, descriptor)
+            _check_known(lanes, lane, descriptor, stored=stored)
             access = access_of(descriptor, self.mode, self.rank, starts[lane], moved[lane], stored=stored)
             if isinstance(access, Refusal):
                 lanes.fault(access.kind, access.why, lane)
@@ -57,16 +59,20 @@ class MapOperand:
         return found
 
 
-def _check_known(lanes: Lanes, d: Descriptor) -> None:
-    """Stop for maps of which the emulator does not know what hardware does with them."""
+def _check_known(lanes: Lanes, lane: int, d: Descriptor, *, stored: bool) -> None:
+    """Fault for maps that the chip does not have; stop for those of which it is not known what hardware does with them."""
+    if lanes.machine.target.name == "sm_90a" and (d.type.packed or d.atomicity):
+        what = f"elements of {d.type}" if d.type.packed else f"swizzle {d.swizzle}"
+        lanes.fault(FaultKind.DESCRIPTOR, f"the tensor map has {what}; sm_90a knows none", lane)
+    unknown: str | None = None
     if d.interleave:
-        raise UnsupportedInstruction(
-            lanes.machine.file, lanes.instruction, f"a tensor map with interleave {INTERLEAVES[d.interleave]}"
-        )
-    if d.type.converts:
-        raise UnsupportedInstruction(
-            lanes.machine.file, lanes.instruction, f"a tensor map of {d.type} elements, which copies convert"
-        )
+        unknown = f"a tensor map with interleave {INTERLEAVES[d.interleave]}"
+    elif d.swizzle.flips:
+        unknown = f"a tensor map with swizzle {d.swizzle}"
+    elif d.type.name == "tf32_ftz" or (stored and d.type.name in ("tf32", "f32_ftz")):
+        unknown = f"a {'store' if stored else 'load'} of {d.type} elements"
+    if unknown is not None:
+        raise UnsupportedInstruction(lanes.machine.file, lanes.instruction, unknown)
 
 
 def map_operand(d: Decoder, position: int, rank: int, mode: str) -> MapOperand:
@@ -171,11 +177,23 @@ def _fetch(access: TensorAccess) -> Callable[[AsyncWork], NDArray[np.uint8]]:
         for box in access.boxes:
             if not box.empty:
                 segment, at = segment_at(work, box.address, box.size, "reads", str(access))
-                segment.check_async_read(work, lambda data, box=box, at=at: box.view(data, at))
-                access.within(data, box)[...] = box.view(segment.data, at)
+                segment.check_async_read(work, partial(box.view, offset=at))
+                access.within(data, box)[...] = _converted(work, access, box.view(segment.data, at))
         return access.unpacked(data)
 
     return fetch
+
+
+def _converted(work: AsyncWork, access: TensorAccess, values: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Elements as shared memory gets them."""
+    if access.descriptor.type.name != "tf32":
+        return values
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    if tf32.between(bits).any():
+        raise UnsupportedInstruction(
+            work.place.file, work.place.instruction, "a load of tf32 elements that lie halfway between two tf32 numbers"
+        )
+    return tf32.rounded(bits).view(np.uint8)
 
 
 def _store(d: Decoder, operation: str | None) -> Execute:

@@ -31,6 +31,8 @@ class Pipeline:
     def __init__(self, cta: Cta) -> None:
         self.cta = cta
         self.issued: dict[int, list[Operation]] = {}
+        self._commits: dict[int, tuple[list[Operation], list[AsyncWork]]] = {}
+        """Of each thread what its last commits cover, and those that have not been signalled."""
 
     def at_exit(self) -> None:
         """What is left still uses shared memory, which says so."""
@@ -40,6 +42,14 @@ class Pipeline:
 
     def outstanding(self, thread: int) -> list[Operation]:
         return list(self.issued.get(thread, ()))
+
+    def signals_of(self, thread: int, covered: list[Operation]) -> list[AsyncWork]:
+        """Commits of the thread that cover just that and have not been signalled, for one more: all are signalled at once. Compilers
+        count on it when they wait for one of them and then end the life of the mbarriers of all."""
+        last = self._commits.get(thread)
+        if last is None or last[0] != covered:
+            last = self._commits[thread] = covered, []
+        return last[1]
 
     def complete(self, thread: int, operations: list[Operation]) -> None:
         """A commit of the thread has covered the operations, and a thread has waited for its signal."""

@@ -190,7 +190,7 @@ class Product:
     def _writes(self) -> list[tuple[TensorMemory, Access]]:
         """D, checked."""
         arguments, d = self.arguments, self.descriptor
-        key = (d.variant, d.m, d.n, d.d, arguments.d)
+        key = (d.variant.group, d.variant.weights, d.m, d.n, d.k, arguments.d)
         width = self.blocks[0].columns.stop - self.blocks[0].columns.start
         found: list[tuple[TensorMemory, Access]] = []
         for cta, (memory, lanes) in enumerate(zip(self.memories, self._lanes_of_blocks(), strict=True)):

@@ -30,11 +30,6 @@ class ElementType:
         """Whether elements outside of the tensor can be NaN."""
         return self.operand_type is not None and self.operand_type[0] in "fb"
 
-    @property
-    def converts(self) -> bool:
-        """Whether a copy changes values: subnormals become zero, or the mantissa is rounded to that of tf32."""
-        return self.name in ("f32_ftz", "tf32", "tf32_ftz")
-
     def __str__(self) -> str:
         return self.name
 

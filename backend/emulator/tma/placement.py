@@ -17,24 +17,17 @@ _REPEATS = 1024
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """`units` of shared memory in the order of the data, counted from the start of the window; `flipped` marks those that hold their
-    two halves of 8 bytes in exchanged order, None if none does."""
+    """`units` of shared memory in the order of the data, counted from the start of the window."""
 
     units: NDArray[np.intp]
-    flipped: NDArray[np.bool_] | None = None
 
     def write(self, shared: NDArray[np.uint8], data: NDArray[np.uint8]) -> None:
         """Put `data`, 16 bytes for each unit, into the bytes of shared memory."""
-        shared.reshape(-1, UNIT)[self.units] = self._exchanged(data.reshape(-1, UNIT))
+        shared.reshape(-1, UNIT)[self.units] = data.reshape(-1, UNIT)
 
     def read(self, shared: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The bytes of the units in the order of the data, shape (units, 16)."""
-        return self._exchanged(shared.reshape(-1, UNIT)[self.units])
-
-    def _exchanged(self, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        if self.flipped is None:
-            return data
-        return np.where(self.flipped[:, None], np.roll(data, UNIT // 2, axis=1), data)
+        return shared.reshape(-1, UNIT)[self.units]
 
 
 def place(offset: int, rows: int, row_bytes: int, swizzle: Swizzle) -> Placement:
@@ -43,15 +36,11 @@ def place(offset: int, rows: int, row_bytes: int, swizzle: Swizzle) -> Placement
     Rows follow one another; under a swizzle each takes the whole span of the pattern, also where the box is narrower.
     """
     start = offset // _REPEATS * _REPEATS
-    relative = _relative(offset - start, rows, row_bytes, swizzle)
-    return Placement(relative.units + start // UNIT, relative.flipped)
+    return Placement(_relative(offset - start, rows, row_bytes, swizzle) + start // UNIT)
 
 
 @lru_cache(512)
-def _relative(offset: int, rows: int, row_bytes: int, swizzle: Swizzle) -> Placement:
+def _relative(offset: int, rows: int, row_bytes: int, swizzle: Swizzle) -> NDArray[np.intp]:
     pitch = swizzle.span or row_bytes
     plain = offset + np.arange(rows)[:, None] * pitch + np.arange(0, row_bytes, UNIT)[None, :]
-    moved = swizzle(plain.ravel())
-    units = (moved // UNIT).astype(np.intp)
-    units.flags.writeable = False
-    return Placement(units, (moved >> 7) % 2 == 1 if swizzle.flips else None)
+    return (swizzle(plain.ravel()) // UNIT).astype(np.intp)

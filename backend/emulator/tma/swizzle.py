@@ -24,7 +24,7 @@ class Swizzle:
     code: int
     atom: int
     flips: bool = False
-    """The two 8-byte halves of each 16 bytes are exchanged on every other line of 128 bytes."""
+    """The halves of 16 bytes are exchanged on every other line of 128 bytes; on which ones is not documented."""
 
     @property
     def period(self) -> int:
@@ -32,8 +32,7 @@ class Swizzle:
         return max(16, self.span and 128 * (self.mask + 1))
 
     def __call__(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where bytes are held whose addresses would be `addresses`: absolute ones, of the shared window. In units of 16 bytes or
-        more: `flips` is left to the caller."""
+        """Where bytes are held whose addresses, absolute ones of the shared window, would be `addresses`."""
         return addresses ^ ((addresses >> self.distance) & (self.mask << self.destination))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Which shapes and types wgmma has (PTX 9.7.15.2, 9.7.15.3), and how their elements lie in registers (9.7.15.5.1.1)."""
+"""Which shapes and types wgmma has (PTX 9.7.15.2, 9.7.15.3, 9.7.15.6.3), and how their elements lie in registers (9.7.15.5.1.1)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8":
 _FLOAT_WIDTHS = range(8, 257, 8)
 _INTEGER_WIDTHS = (8, 16, 24, *range(32, 257, 16))
 _ROW_BITS = 256
-"""An instruction takes 32 bytes of each row of A and column of B, whatever the type."""
+"""An instruction takes 32 bytes of each row of A and column of B, whatever the type; with a sparse A, 64 bytes of B."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One wgmma: D (64 x n, of type `d`) += A (64 x k, `a`) * B (k x n, `b`)."""
+    """One wgmma: D (64 x n, of type `d`) += A (64 x k, `a`) * B (k x n, `b`). Of a sparse A half is held."""
 
     n: int
     k: int
     d: str
     a: str
     b: str
+    sparse: bool
+
+    @property
+    def held_k(self) -> int:
+        """Elements of a row of A that are held."""
+        return self.k // 2 if self.sparse else self.k
 
     @property
     def bits(self) -> int:
@@ -48,11 +54,12 @@ class Shape:
         return self.d == "s32"
 
 
-def parse(shape: str, d: str, a: str, b: str) -> Shape | str:
+def parse(shape: str, d: str, a: str, b: str, *, sparse: bool) -> Shape | str:
     """The shape that ``m64n128k16`` and three types name, or why there is none."""
     found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
-    if found is None or a not in _BITS or b not in _BITS:
-        return f"wgmma has no shape .{shape}.{d}.{a}.{b}"
+    none = f"wgmma.mma_async{'.sp' if sparse else ''} has no shape .{shape}.{d}.{a}.{b}"
+    if found is None or a not in _BITS or b not in _BITS or (sparse and a == "b1"):
+        return none
     n, k = int(found[1]), int(found[2])
     same = a == b or {a, b} <= {"e4m3", "e5m2"} or {a, b} <= {"s8", "u8"}
     results = {
@@ -63,9 +70,10 @@ def parse(shape: str, d: str, a: str, b: str) -> Shape | str:
         "e5m2": ("f16", "f32"),
     }
     widths = _INTEGER_WIDTHS if a in ("s8", "u8", "b1") else _FLOAT_WIDTHS
-    if not same or d not in results.get(a, ("s32",)) or k != _ROW_BITS // _BITS[a] or n not in widths:
-        return f"wgmma has no shape .{shape}.{d}.{a}.{b}"
-    return Shape(n, k, d, a, b)
+    depth = _ROW_BITS // _BITS[a] * (2 if sparse else 1)
+    if not same or d not in results.get(a, ("s32",)) or k != depth or n not in widths:
+        return none
+    return Shape(n, k, d, a, b, sparse)
 
 
 @lru_cache(maxsize=256)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tilec.backend.emulator.cta import Cta
 from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.wgmma.registers import Results
+from tilec.backend.emulator.wgmma.shapes import THREADS
 
 if TYPE_CHECKING:
     from tilec.backend.emulator.lanes import Lanes
@@ -31,6 +33,7 @@ class WarpGroups:
     def __init__(self, cta: Cta) -> None:
         warps = cta.padded // 32
         self._cta = cta
+        self.results = Results(cta)
         self.open: list[list[Operation]] = [[] for _ in range(warps)]
         self.groups: list[list[list[Operation]]] = [[] for _ in range(warps)]
 
@@ -52,8 +55,15 @@ class WarpGroups:
         """All but the last `allowed` groups have been waited for: their registers are free again."""
         groups = self.groups[warp]
         del groups[: len(groups) - allowed]
+        owned = frozenset[int]().union(*(operation.accumulators for operation in self._in_flight(warp)))
+        self.results.write_unless(warp // 4 * THREADS, owned)
         if not any(self.open) and not any(self.groups):
             self._cta.registers_in_flight = None
+
+    def _in_flight(self, warp: int) -> Iterator[Operation]:
+        """What the warp has not waited for, oldest first."""
+        yield from (operation for group in self.groups[warp] for operation in group)
+        yield from self.open[warp]
 
     def check(self, lanes: Lanes, step: Step) -> None:
         """Called before an instruction executes while operations are in flight: it must leave their registers alone."""
@@ -61,7 +71,7 @@ class WarpGroups:
 
         touched, written = step.touched(), step.written()
         for warp in {int(w) for w in lanes.warps}:
-            for operation in (*self.open[warp], *(o for group in self.groups[warp] for o in group)):
+            for operation in self._in_flight(warp):
                 owned = touched & operation.accumulators
                 if step.chains(operation.shape):
                     owned -= written

@@ -41,9 +41,11 @@ PRINT = """
         .param .b32 result;
         st.param.b64 [first], x4;
         st.param.b64 [second], x1;
-        @p1 call.uni (result), vprintf, (first, second);
-        @p1 ld.param.b32 d, [result];
+        @!p1 bra silent;
+        call.uni (result), vprintf, (first, second);
+        ld.param.b32 d, [result];
     }
+silent:
 """
 
 

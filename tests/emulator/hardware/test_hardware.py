@@ -45,7 +45,7 @@ BYTES = {name: case for name, case in CASES.items() if case.family == "tensor_by
 FORBIDDEN = {name: case for name, case in CASES.items() if case.forbidden}
 STOPS_BY_NAME = {
     "load_interleave_16B", "load_interleave_16B_3d", "load_interleave_32B", "store_interleave_16B",
-    "load_interleave_16B_swizzle", "load_nan_tf32", "load_nan_f32_ftz",
+    "load_interleave_16B_swizzle",
 }  # fmt: skip
 """What the emulator does not execute, and says so."""
 

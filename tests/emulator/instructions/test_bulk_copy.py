@@ -207,9 +207,15 @@ def bits(values: list[int], size: int) -> np.ndarray:
         ),
     ],
 )
-def test_additions_of_subnormal_and_special_numbers(type: str, memory: np.ndarray, source: np.ndarray, results: list[int]) -> None:
+def test_additions_of_subnormal_and_special_numbers(
+    type: str, memory: np.ndarray, source: np.ndarray, results: list[int]
+) -> None:
     out = memory.copy()
-    body = fill(32, "src") + f"@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.{type} [out], [%s], 32;\n" + DONE
+    body = (
+        fill(32, "src")
+        + f"@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.{type} [out], [%s], 32;\n"
+        + DONE
+    )
     run(kernel(body, parameters=["src", "out"]), [source, out])
     assert out.tolist() == results
 

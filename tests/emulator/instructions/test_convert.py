@@ -223,6 +223,19 @@ def test_to_integral_values(type: str) -> None:
         check(f"cvt.{name}.{type}.{type} d, a;", layout.width, (layout.width,), model, given)
 
 
+def test_nan_of_doubles_stays_when_rounded_to_integral_values() -> None:
+    for name in INTEGRAL:
+        text = f"cvt.{name}.f64.f64 d, a;"
+        check(
+            text,
+            64,
+            (64,),
+            lambda a: a | 1 << 51,
+            [(0x7FF8000000000000,), (0xFFF8123456789ABC,), (0x7FF0123456789ABC,)],
+        )
+        check(f"cvt.{name}.f32.f32 d, a;", 32, (32,), lambda a: 0x7FFFFFFF, [(0x7FC00000,), (0xFFC12345,)])
+
+
 @pytest.mark.parametrize("target", ["f16", "bf16"])
 def test_relu_and_satfinite(target: str) -> None:
     layout = FLOATS[target]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from memory_kernels import refused, run
+from memory_kernels import ORDERS, OrderName, refused, run
+
+from tilec.backend.emulator.faults import EmulatorFault
 
 SCOPES = ("cta", "cluster", "gpu", "sys")
 FORMS = [
@@ -120,3 +122,78 @@ def test_a_fence_of_another_thread_does_not_cover_what_was_not_released() -> Non
     body = SECOND + "@%p0 bra END;\n fence.proxy.async;" + BULK_STORE + "END:"
     with pytest.raises(Exception, match="missing proxy fence"):
         run(body, [np.zeros(4, np.uint32)], inside=INSIDE, threads=64)
+
+
+GLOBAL_INSIDE = ".shared .align 128 .b8 s[256]; .shared .align 8 .b64 bar;"
+
+
+def through_global_memory(fence: str, *, before: str = "", writer: str = "st.global.u32 [%x0], %r5;") -> str:
+    """The threads write the array at %a; after `fence` and a barrier, one brings it to shared memory by a bulk copy, and all hand it
+    out at %b."""
+    return f"""
+    setp.eq.u32 %p0, %t, 0;
+    mad.wide.u32 %x0, %t, 4, %a;
+    add.u32 %r5, %t, 500;
+    @%p0 mbarrier.init.shared::cta.b64 [bar], 1;
+    {before}
+    {writer}
+    {fence}
+    bar.sync 0;
+    mov.u32 %r1, s;
+    mov.u32 %r2, bar;
+    @%p0 fence.proxy.async.shared::cta;
+    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;
+    @%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%a], 128, [%r2];
+    W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;
+    @!%p1 bra W;
+    mad.lo.u32 %r3, %t, 4, %r1;
+    ld.shared.u32 %r4, [%r3];
+    mad.wide.u32 %x1, %t, 4, %b;
+    st.global.u32 [%x1], %r4;
+    """
+
+
+@pytest.mark.parametrize(
+    "fence", ["fence.proxy.async;", "fence.proxy.async.global;", "bar.sync 1;\n fence.proxy.async.global;"]
+)
+@pytest.mark.parametrize("order", ORDERS)
+def test_fences_of_global_memory(fence: str, order: OrderName) -> None:
+    array, out = np.zeros(32, np.uint32), np.zeros(32, np.uint32)
+    run(through_global_memory(fence), [array, out], threads=32, inside=GLOBAL_INSIDE, order=order, seed=1)
+    assert out.tolist() == [500 + t for t in range(32)]
+
+
+@pytest.mark.parametrize("fence", ["", "fence.acq_rel.gpu;", "fence.proxy.async.shared::cta;"])
+@pytest.mark.parametrize(
+    "writer", ["st.global.u32 [%x0], %r5;", "st.u32 [%x0], %r5;", "red.global.add.u32 [%x0], %r5;"]
+)
+def test_what_is_no_fence_of_global_memory(fence: str, writer: str) -> None:
+    text = fault_of(through_global_memory(fence, writer=f"@!%p0 {writer}"))
+    assert text == (
+        "missing proxy fence: the bulk copy reads array in_a at offset 4 through the async proxy, but it was written by ordinary "
+        "stores that no fence.proxy.async has followed"
+    )
+
+
+def fault_of(body: str) -> str:
+    with pytest.raises(EmulatorFault) as caught:
+        run(body, [np.zeros(32, np.uint32), np.zeros(32, np.uint32)], threads=32, inside=GLOBAL_INSIDE)
+    return str(caught.value).splitlines()[0].split("error: ", 1)[1].rsplit(" (kernel k", 1)[0]
+
+
+def test_one_thread_may_fence_for_all_that_have_released_global_memory() -> None:
+    array, out = np.zeros(32, np.uint32), np.zeros(32, np.uint32)
+    body = through_global_memory("bar.sync 1;\n @%p0 fence.proxy.async.global;")
+    run(body, [array, out], threads=32, inside=GLOBAL_INSIDE)
+    assert out.tolist() == [500 + t for t in range(32)]
+
+
+def test_bytes_that_are_not_read_need_no_fence() -> None:
+    array, out = np.arange(64, dtype=np.uint32), np.zeros(32, np.uint32)
+    run(
+        through_global_memory("", writer="st.global.u32 [%x0+128], %r5;"),
+        [array, out],
+        threads=32,
+        inside=GLOBAL_INSIDE,
+    )
+    assert out.tolist() == list(range(32))

@@ -134,9 +134,22 @@ def test_nan_of_doubles() -> None:
         check(f"{name}.f64 d, a, b;", 64, (64, 64), lambda x, y: x | quiet, [(b, one), (c, zero), (a, infinity)])
     check("div.rn.f64 d, a, b;", 64, (64, 64), lambda x, y: x | quiet, [(a, b), (b, c), (c, one)])
     for mode in ("rn", "rm"):
-        given = [(a, b, one, b), (b, a, c, a), (zero, infinity, b, b), (zero, b, c, b), (one, one, c, c), (c, one, one, c)]
+        given = [
+            (a, b, one, b),
+            (b, a, c, a),
+            (zero, infinity, b, b),
+            (zero, b, c, b),
+            (one, one, c, c),
+            (c, one, one, c),
+        ]
         text = f"fma.{mode}.f64 d, a, b, c;"
-        check(text, 64, (64,) * 3, lambda x, y, z: y | quiet if y in (a, b) else (z if z in (b, c) else x) | quiet, [row[:3] for row in given])
+        check(
+            text,
+            64,
+            (64,) * 3,
+            lambda x, y, z: y | quiet if y in (a, b) else (z if z in (b, c) else x) | quiet,
+            [row[:3] for row in given],
+        )
     invalid = 0xFFF8000000000000
     check("sub.f64 d, a, b;", 64, (64, 64), lambda x, y: invalid, [(infinity, infinity)])
     check("mul.f64 d, a, b;", 64, (64, 64), lambda x, y: invalid, [(infinity, zero)])
@@ -258,6 +271,15 @@ def test_approximate_quotients_of_singles() -> None:
 
 def test_constants_are_operands() -> None:
     check("fma.rn.f32 d, a, 0f40000000, 0fBF800000;", 32, (32,), lambda a: 0x3F800000, [(0x3F800000,)])
+    check("add.f16x2 d, a, 0x3C000000;", 32, (32,), lambda a: 0x40003C00, [(0x3C003C00,)])
+    check("fma.rn.bf16x2 d, a, 0x3F803F80, 0x80008000;", 32, (32,), lambda a: a, [(0x3F80C000,), (0x00010080,)])
+    check(
+        "fma.rn.f64 d, 0d4000000000000000, 0d4000000000000000, a;",
+        64,
+        (64,),
+        lambda a: 0x4014000000000000,
+        [(0x3FF0000000000000,)],
+    )
     check("add.f64 d, a, 0d3FF0000000000000;", 64, (64,), lambda a: 0x4000000000000000, [(0x3FF0000000000000,)])
 
 

@@ -483,17 +483,86 @@ def test_forms_that_do_not_exist_or_are_not_done_stop(instruction: str) -> None:
         run(kernel(instruction, maps=["m"]), [TensorMap(numbered(8, 16), (8, 16), None)])
 
 
+# As an H200 does it.
+def test_loads_of_tf32_elements_round_and_make_nan_one() -> None:
+    a = np.array(
+        [0x4165DC40, 0x3F000001, 0x7F812345, 0xFFC12345, 0x7F7FFFFF, 0x807FFFFF, 0x00000001, 0xFF800000], np.uint32
+    )
+    found = loaded(TensorMap(a[None], (1, 8), None, dtype="tf32"), (0, 0), 32).view(np.uint32)
+    assert found.tolist() == [0x4165E000, 0x3F000000, 0x7FFFE000, 0x7FFFE000, 0x7F800000, 0x80800000, 0, 0xFF800000]
+
+
+def test_loads_of_f32_ftz_elements_keep_subnormal_numbers() -> None:
+    a = np.array([0x00000001, 0x807FFFFF, 0x7F812345, 0x3F800001], np.uint32)
+    assert loaded(TensorMap(a[None], (1, 4), None, dtype="f32_ftz"), (0, 0), 16).view(np.uint32).tolist() == a.tolist()
+
+
+TF32 = TensorMap(np.full((2, 8, 8), 1 + 2.0**-11, np.float32), (1, 8, 8), None, dtype="tf32")
+
+
 @pytest.mark.parametrize(
-    ("map", "why"),
+    ("map", "stored", "why"),
     [
         (
             TensorMap(np.zeros((2, 8, 8), np.float16), (1, 8, 8), None, interleave="16B"),
+            False,
             "a tensor map with interleave 16B",
         ),
-        (TensorMap(np.zeros((2, 8, 8), np.float32), (1, 8, 8), None, dtype="tf32"), "a tensor map of tf32 elements"),
+        (
+            TensorMap(np.zeros((2, 8, 64), np.float16), (1, 8, 64), "128B_ATOM_32B_FLIP_8B"),
+            False,
+            "a tensor map with swizzle 128B_ATOM_32B_FLIP_8B",
+        ),
+        (TF32, False, "a load of tf32 elements that lie halfway between two tf32 numbers"),
+        (TF32, True, "a store of tf32 elements"),
+        (
+            TensorMap(np.zeros((2, 8, 8), np.float32), (1, 8, 8), None, dtype="tf32_ftz"),
+            False,
+            "a load of tf32_ftz elements",
+        ),
     ],
 )
-def test_maps_that_are_not_known_well_enough_stop(map: TensorMap, why: str) -> None:
-    body = barrier() + LOAD.replace("2d", "3d") + " [%s], [m, {0, 0, 0}], [%b];\n"
+def test_maps_that_are_not_known_well_enough_stop(map: TensorMap, stored: bool, why: str) -> None:
+    load, store = (text.replace("2d", "3d") for text in (LOAD, STORE))
+    body = (
+        fill(256)
+        + barrier()
+        + (f"{store} [m, {{0, 0, 0}}], [%s];\n" if stored else f"{load} [%s], [m, {{0, 0, 0}}], [%b];\n" + wait())
+    )
     with pytest.raises(UnsupportedInstruction, match=why):
         run(kernel(body, maps=["m"]), [map])
+
+
+@pytest.mark.parametrize(
+    ("map", "what"),
+    [
+        (TensorMap(np.zeros((8, 64), np.float16), (8, 64), "128B_ATOM_32B"), "swizzle 128B_ATOM_32B"),
+        (TensorMap(np.zeros((8, 64), np.uint8), (8, 128), "128B", dtype="16u4_align16b"), "elements of 16u4_align16b"),
+    ],
+)
+def test_maps_that_the_driver_refuses_on_hopper(map: TensorMap, what: str) -> None:
+    text = kernel(barrier() + f"{LOAD} [%s], [m, {{0, 0}}], [%b];\n", maps=["m"], target="sm_90a")
+    assert fault(text, [map], FaultKind.DESCRIPTOR) == f"the tensor map has {what}; sm_90a knows none"
+
+
+@pytest.mark.parametrize(("named", "held", "bits"), [("16u4_align16b", 64, 4), ("16u6_align16b", 96, 6)])
+def test_padded_elements_take_16_bytes_for_16_and_report_no_gaps(named: str, held: int, bits: int) -> None:
+    a = np.random.default_rng(0).integers(0, 256, (4, held), np.uint8)
+    found = loaded(TensorMap(a, (4, 128), None, dtype=named), (0, 0), 4 * held, size=512).reshape(4, 8, 16)
+    assert found[:, :, : 2 * bits].reshape(4, held).tolist() == a.tolist()
+
+
+def test_packed_elements_without_gaps_are_copied_as_they_are() -> None:
+    a = np.random.default_rng(0).integers(0, 256, (4, 64), np.uint8)
+    found = loaded(TensorMap(a, (4, 64), None, dtype="16u4_align8b"), (32, 0), 128).reshape(4, 32)
+    assert found.tolist() == a[:, 16:48].tolist()
+
+
+def test_stores_of_6_bit_elements_pack_the_low_bits_of_each_byte() -> None:
+    source = np.random.default_rng(0).integers(0, 256, (2, 128), np.uint8)
+    out = np.zeros((2, 96), np.uint8)
+    body = fill(256, "src") + f"{STORE} [m, {{0, 0}}], [%s];\n" + DONE
+    run(kernel(body, maps=["m"], parameters=["src"]), [TensorMap(out, (2, 128), None, dtype="16u6_align16b"), source])
+    for row in range(2):
+        whole = sum((int(v) & 63) << 6 * i for i, v in enumerate(source[row]))
+        assert out[row].tobytes() == whole.to_bytes(96, "little")

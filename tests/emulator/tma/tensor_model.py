@@ -33,26 +33,14 @@ TABLES: dict[str, list[list[int]]] = {
     ],
     "128B_ATOM_64B": [[0, 1, 2, 3, 4, 5, 6, 7], [4, 5, 6, 7, 0, 1, 2, 3]],
 }
-SPANS = {
-    "none": 0,
-    "32B": 32,
-    "64B": 64,
-    "128B": 128,
-    "128B_ATOM_32B": 128,
-    "128B_ATOM_32B_FLIP_8B": 128,
-    "128B_ATOM_64B": 128,
-}
+SPANS = {"none": 0, "32B": 32, "64B": 64, "128B": 128, "128B_ATOM_32B": 128, "128B_ATOM_64B": 128}
 
 
 def held_at(address: int, swizzle: str) -> int:
     """Where shared memory holds the byte that would be at `address` without the swizzle."""
-    flip = swizzle.endswith("FLIP_8B")
-    table = TABLES[swizzle.removesuffix("_FLIP_8B")]
+    table = TABLES[swizzle]
     line, cell, byte = address // 128, address % 128 // 16, address % 16
-    moved = table[line % len(table)].index(cell)
-    if flip and line % 2:
-        byte = (byte + 8) % 16
-    return line * 128 + moved * 16 + byte
+    return line * 128 + table[line % len(table)].index(cell) * 16 + byte
 
 
 def steps_of(box: tuple[int, ...], steps: tuple[int, ...] | None) -> tuple[int, ...]:
