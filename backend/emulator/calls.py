@@ -117,9 +117,8 @@ class Calls:
         if result is None:
             return
         for target, formal in zip(site.results, declared.returns, strict=False):
-            width = formal.size if isinstance(formal, Variable) else bytes_of(formal.type)
-            data = np.ascontiguousarray(result)[:, None].view(np.uint8)[:, :width]
-            self._assign(group.cta, group.threads, site, target, data)
+            type = _type_of(formal)
+            self._assign(group.cta, group.threads, site, target, type, _as_bytes(result)[:, : bytes_of(type)])
 
     def _enter(self, group: Group, site: _Site, callee: Placed, ins: Instruction) -> None:
         cta, function = group.cta, callee.function
@@ -162,19 +161,19 @@ class Calls:
             cta.activate(threads, -1)
         group.frame = frame.caller
         group.pc = frame.return_to
-        for result, value in zip(site.results, values, strict=False):
-            self._assign(cta, threads, site, result, value)
+        for result, formal, value in zip(site.results, function.returns, values, strict=False):
+            self._assign(cta, threads, site, result, _type_of(formal), value)
 
     def _assign(
-        self, cta: Cta, threads: NDArray[np.intp], site: _Site, result: Operand, value: NDArray[np.uint8]
+        self, cta: Cta, threads: NDArray[np.intp], site: _Site, result: Operand, type: str, value: NDArray[np.uint8]
     ) -> None:
         """Write the bytes of a result, shape (threads, bytes), to where the call wants them."""
         if isinstance(result, Symbol):
             self._write_frame(cta, threads, result.variable, value)
         elif not isinstance(result, Sink):
-            writer: Writer = site.decoder.writer(result, f"b{value.shape[1] * 8}")
+            writer: Writer = site.decoder.writer(result, type)
             lanes = Lanes(cta, as_index(threads), len(threads), site.decoder.instruction)
-            writer(lanes, np.ascontiguousarray(value).view(f"u{value.shape[1]}")[:, 0])
+            writer(lanes, _as_values(value, type))
 
     def _fetch(
         self, cta: Cta, threads: NDArray[np.intp], site: _Site, argument: Operand, parameter: Variable | Register
@@ -182,10 +181,10 @@ class Calls:
         """The bytes of an argument, shape (threads, bytes)."""
         if isinstance(argument, Symbol):
             return self._read_frame(cta, threads, argument.variable)
-        width = bytes_of(parameter.type) if isinstance(parameter, Register) else min(parameter.size, 8)
+        type = _type_of(parameter)
         lanes = Lanes(cta, as_index(threads), len(threads), site.decoder.instruction)
-        value = np.broadcast_to(site.decoder.reader(argument, f"b{width * 8}")(lanes), (len(threads),))
-        return np.ascontiguousarray(value)[:, None].view(np.uint8)
+        value = site.decoder.reader(argument, type)(lanes)
+        return _as_bytes(np.broadcast_to(value, (len(threads), 2) if type == "b128" else (len(threads),)))
 
     def _put(
         self, cta: Cta, threads: NDArray[np.intp], callee: Placed, to: Variable | Register, value: NDArray[np.uint8]
@@ -193,17 +192,14 @@ class Calls:
         if isinstance(to, Variable):
             self._write_frame(cta, threads, to, value)
         else:
-            cta.registers[callee.first_register + to.slot][threads] = np.ascontiguousarray(value).view(
-                f"u{value.shape[1]}"
-            )[:, 0]
+            cta.registers[callee.first_register + to.slot][threads] = _as_values(value, to.type)
 
     def _get(
         self, cta: Cta, threads: NDArray[np.intp], callee: Placed, source: Variable | Register
     ) -> NDArray[np.uint8]:
         if isinstance(source, Variable):
             return self._read_frame(cta, threads, source)
-        row = cta.registers[callee.first_register + source.slot][threads]
-        return np.ascontiguousarray(row)[:, None].view(np.uint8)
+        return _as_bytes(cta.registers[callee.first_register + source.slot][threads])
 
     def _place(self, cta: Cta, threads: NDArray[np.intp], variable: Variable) -> NDArray[np.intp]:
         """Where the bytes of a variable of each thread are in its CTA's frames: shape (threads, bytes)."""
@@ -218,6 +214,24 @@ class Calls:
     def _write_frame(self, cta: Cta, threads: NDArray[np.intp], variable: Variable, value: NDArray[np.uint8]) -> None:
         width = min(value.shape[1], variable.size)
         cta.frames.data[self._place(cta, threads, variable)[:, :width]] = value[:, :width]
+
+
+def _type_of(formal: Variable | Register) -> str:
+    """What a register must have that is an argument or a result: the type of the formal one, or the size of a `.param`."""
+    return formal.type if isinstance(formal, Register) else f"b{8 * min(formal.size, 16)}"
+
+
+def _as_bytes(values: Values) -> NDArray[np.uint8]:
+    """Values, one or more to a thread, as shape (threads, bytes)."""
+    return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+
+
+def _as_values(data: NDArray[np.uint8], type: str) -> Values:
+    """The inverse: bits of `type` as registers hold them."""
+    data = np.ascontiguousarray(data)
+    if type == "pred":
+        return data[:, 0].view(np.bool_)
+    return data.view(np.uint64) if type == "b128" else data.view(f"u{data.shape[1]}")[:, 0]
 
 
 def _list(operands: list[Operand]) -> tuple[Operand, ...]:

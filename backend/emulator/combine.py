@@ -89,7 +89,7 @@ def _add_f32(old: Array, value: Array) -> Array:
 
 def _add_f64(old: Array, value: Array) -> Array:
     """An operand that is a NaN, else an old value that is one, is the result as it is (measured on an H200)."""
-    return np.where(np.isnan(value), value, np.where(np.isnan(old), old, old + value))
+    return np.where(np.isnan(value), value, np.where(np.isnan(old), old, first_nan(old + value)))
 
 
 def _add_f64_by_thread(old: Array, value: Array) -> Array:

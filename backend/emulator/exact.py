@@ -111,9 +111,12 @@ def fma(a: Array, b: Array, c: Array, mode: Mode) -> Array:
     found = _fast_fma(a, b, c)
     if safe.all():
         return found
-    found = np.array(found)
-    unsafe = ~safe
-    found[unsafe] = _each(_fma, (a[unsafe], b[unsafe], c[unsafe]), mode)
+    # The product with a factor that is zero, infinite or NaN is exact.
+    plain = (a == 0) | (b == 0) | ~np.isfinite(a) | ~np.isfinite(b)
+    found = np.where(safe, found, a * b + c)
+    hard = ~(safe | plain)
+    if hard.any():
+        found[hard] = _each(_fma, (a[hard], b[hard], c[hard]), mode)
     return found
 
 

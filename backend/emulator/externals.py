@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilec.backend.emulator.accesses import load
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.memory import load
 from tilec.backend.emulator.printf import format_text
 from tilec.backend.emulator.types import Values
 

@@ -15,7 +15,7 @@ from tilec.backend.emulator.narrow_floats import FORMATS, Format
 from tilec.backend.emulator.rounding import Array, Mode, narrowed, to_integral
 
 ENCODED = {
-    **FORMATS,
+    **{name: format for name, format in FORMATS.items() if format.signed},
     "f32": Format(8, 23, 127, "ieee"),
     "f16": Format(5, 10, 15, "ieee"),
     "bf16": Format(8, 7, 127, "ieee"),

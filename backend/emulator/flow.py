@@ -54,7 +54,6 @@ class Flow:
             if group.wait is not None and group.asked != epoch:
                 group.asked = epoch
                 if group.wait.ready():
-                    group.polled = None
                     self._wake(group)
         if len(cta.groups) > 1:
             self._join(cta)
@@ -75,17 +74,12 @@ class Flow:
         if wait.then is not None:
             wait.then()
 
-    def _give_up(self, group: Group, wait: Wait) -> None:
-        """End a wait without success."""
-        group.polled = group.pc, wait
-        self._wake(group)
-
     def let_polls_fail(self, ctas: Iterable[Cta]) -> bool:
         """Nothing can go on: end the waits that hardware may end without success, and let spinning threads poll once more."""
         found = False
         for group in [g for cta in ctas for g in cta.groups]:
             if group.wait is not None and group.wait.may_give_up:
-                self._give_up(group, group.wait)
+                self._wake(group)
                 found = True
         return found
 
@@ -109,7 +103,6 @@ class Flow:
         threads = np.sort(np.concatenate([g.threads for g in groups]))
         joined = Group(cta, threads, first.pc, first.frame)
         joined.turns = max(g.turns for g in groups)
-        joined.polled = next((g.polled for g in groups if g.polled is not None), None)
         joined.gathering = all(g.gathering for g in groups)
         kept = [g for g in cta.groups if g not in groups]
         cta.groups = [*kept, joined]
@@ -274,14 +267,13 @@ class Flow:
         group.wait = wait
         group.asked = -1
         if wait.may_give_up and self.machine.order.gives_up():
-            self._give_up(group, wait)
+            self._wake(group)
 
     def _split(self, group: Group, threads: NDArray[np.intp]) -> Group:
         """Part `threads` from a group; the rest stays in it. If there is no rest, the group leaves the CTA's list."""
         cta = group.cta
         parted = Group(cta, threads, group.pc, group.frame)
         parted.turns = group.turns
-        parted.polled = group.polled
         parted.gathering = group.gathering
         rest = group.threads[~np.isin(group.threads, threads, assume_unique=True)]
         cta.groups.append(parted)

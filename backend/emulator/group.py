@@ -46,7 +46,6 @@ class Group:
         "index",
         "loops",
         "pc",
-        "polled",
         "spinning",
         "threads",
         "turns",
@@ -63,8 +62,6 @@ class Group:
         self.gathering = False
         self.asked = -1
         """The machine's epoch when `wait.ready` was asked last."""
-        self.polled: tuple[int, Wait] | None = None
-        """The place and the wait that ended without success last, if none has ended with success since."""
         self.spinning: int | None = None
         """The epoch in which the group was found to repeat itself: until something changes it can do nothing else."""
         self.loops = LoopWatch()
@@ -83,15 +80,6 @@ class Group:
         return 0 if self.frame is None else self.frame.depth
 
     @property
-    def stands_at(self) -> tuple[int, Wait | None]:
-        """Where the group stands, for reports, and what it waits for: in a loop that polls, the place that polls."""
-        if self.wait is None and not self.gathering and self.polled is not None:
-            place, wait = self.polled
-            if self.loops.holds(place) and self.loops.holds(self.pc):
-                return place, wait
-        return self.pc, self.wait
-
-    @property
     def order(self) -> tuple[int, int]:
         """Groups are run in this order, so that they meet again behind a branch: inner calls first, then by place."""
         return -self.depth, self.pc
@@ -100,24 +88,28 @@ class Group:
 class LoopWatch:
     """Finds out when a loop only repeats itself: the same registers at the same branch, and nothing else has changed."""
 
-    __slots__ = ("_count", "_digest", "_epoch", "_pc", "_target")
+    __slots__ = ("_count", "_digest", "_epoch", "_frame", "_pc", "_target")
 
     def __init__(self) -> None:
         self._pc = -1
         self._target = 0
         self._epoch: int = -1
+        self._frame: Frame | None = None
         self._count: int = 0
         self._digest: int | None = None
 
-    def holds(self, place: int) -> bool:
-        """Whether a place lies in the loop that was closed last."""
-        return self._target <= place <= self._pc
+    @property
+    def places(self) -> range:
+        """The instructions of the loop that was closed last."""
+        return range(self._target, self._pc + 1)
 
     def repeats(self, group: Group, target: int, epoch: int) -> bool:
         """Called at each backward branch, where the group stands, to `target`."""
         pc, self._target = group.pc, target
-        if pc != self._pc or epoch != self._epoch:
+        # One call after another may run the same loop with the same registers: they differ in where they return to.
+        if pc != self._pc or epoch != self._epoch or group.frame is not self._frame:
             self._pc, self._epoch, self._count, self._digest = pc, epoch, 0, None
+            self._frame = group.frame
             return False
         self._count += 1
         if self._count < 8 or self._count % 16 > 1:

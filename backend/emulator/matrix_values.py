@@ -36,9 +36,9 @@ ACCUMULATORS: dict[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
     "s32": np.dtype(np.int32),
 }
-_NAN: dict[str, np.floating[Any]] = {
-    "f16": np.array(0x7FFF, np.uint16).view(np.float16)[()],
-    "f32": np.array(0x7FFFFFFF, np.uint32).view(np.float32)[()],
+_NAN: dict[str, NDArray[Any]] = {
+    "f16": np.array(0x7FFF, np.uint16).view(np.float16),
+    "f32": np.array(0x7FFFFFFF, np.uint32).view(np.float32),
 }
 """The one NaN that a tensor core gives (measured on an H200)."""
 
@@ -83,6 +83,20 @@ def fused_doubles(a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.
 
 def _quiet(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return (np.ascontiguousarray(values).view(np.uint64) | np.uint64(1 << 51)).view(np.float64)
+
+
+def expanded(held: NDArray[np.float64], codes: NDArray[np.uint32], *, one_of_two: bool) -> NDArray[np.float64]:
+    """A sparse operand (..., k) from the half of its elements that is held, (..., k / 2), and four bits of metadata for each group
+    of neighbours, (..., groups): where the group's first and second half belong in it (two places of four), low bits first, or with
+    `one_of_two` whether its one element belongs behind (0b1110) (PTX 9.7.14.6.1)."""
+    if one_of_two:
+        places = (codes == np.uint32(0b1110)).astype(np.intp)[..., None]
+    else:
+        places = np.stack([codes & np.uint32(3), codes >> np.uint32(2)], axis=-1).astype(np.intp)
+    pieces = held.reshape(*places.shape, -1)
+    dense = np.zeros((*codes.shape, 2 * places.shape[-1], pieces.shape[-1]))
+    np.put_along_axis(dense, places[..., None], pieces, axis=-2)
+    return dense.reshape(*codes.shape[:-1], -1)
 
 
 def accumulate(

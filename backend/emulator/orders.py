@@ -92,7 +92,8 @@ class RandomOrder:
 
 class Adversarial:
     """What a program that works by luck does not survive: engines finish only when no thread can go on, the latest work first;
-    one warp runs as far as it gets, the last warp of the last CTA first; `try_wait` fails half of the time."""
+    one warp runs as far as it gets, the last warp of the last CTA first; `try_wait` fails every other time at least, from the first
+    on, so that a wait without a loop around it does not wait."""
 
     across_warps = False
     resident = 2
@@ -100,6 +101,7 @@ class Adversarial:
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self._last: Group | None = None
+        self._gave_up = False
 
     def choose(self, runnable: Sequence[Group], works: Sequence[AsyncWork]) -> Choice:
         if not runnable:
@@ -115,7 +117,8 @@ class Adversarial:
         return waiting - 1
 
     def gives_up(self) -> bool:
-        return self._random.random() < 0.5
+        self._gave_up = not self._gave_up or self._random.random() < 0.25
+        return self._gave_up
 
     def pieces(self, units: int) -> list[int]:
         return _random_pieces(self._random, units)

@@ -39,6 +39,7 @@ class Step:
 
     __slots__ = (
         "_touched",
+        "_written",
         "execute",
         "executed",
         "first_register",
@@ -57,6 +58,7 @@ class Step:
         self.instruction = ins
         self.first_register = first_register
         self._touched: frozenset[int] | None = None
+        self._written: frozenset[int] | None = None
         self.kind = kind
         self.guard = guard
         self.negated = negated
@@ -77,7 +79,9 @@ class Step:
 
     def written(self) -> frozenset[int]:
         """The registers of the first operand, where results are."""
-        return self._slots(self.instruction.operands[:1])
+        if self._written is None:
+            self._written = self._slots(self.instruction.operands[:1])
+        return self._written
 
     def register_name(self, slot: int) -> str:
         found = (r for r in _registers(self.instruction.operands) if r.slot + self.first_register == slot)

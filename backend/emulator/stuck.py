@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from tilec.backend.emulator.faults import EmulatorFault, FaultKind, Place
+from tilec.backend.emulator.polls import Poll, Polls
 from tilec.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
@@ -49,17 +50,29 @@ def _never_complete(machine: Machine, gathering: Group) -> bool:
 
 
 def _place(machine: Machine, group: Group) -> Place:
-    instruction = machine.program.instructions[group.stands_at[0]]
+    poll = _polls(machine, group)
+    instruction = machine.program.instructions[group.pc] if poll is None else poll.instruction
     return Place(machine.file, machine.kernel, group.cta.index, None, instruction)
 
 
+def _polls(machine: Machine, group: Group) -> Poll | None:
+    """What a group polls in the loop in which it runs."""
+    if group.wait is not None or group.gathering or group.pc not in group.loops.places:
+        return None
+    loop = [machine.program.instructions[place] for place in group.loops.places]
+    polls = group.cta.part(Polls).of(group.threads)
+    return next((poll for poll in polls if any(poll.instruction is each for each in loop)), None)
+
+
 def _doing(machine: Machine, group: Group) -> str:
-    place, wait = group.stands_at
-    opcode = machine.program.instructions[place].opcode
+    poll = _polls(machine, group)
+    opcode = machine.program.instructions[group.pc].opcode if poll is None else poll.instruction.opcode
     if group.gathering:
         return f"wait at {opcode} for the rest of their warp"
-    if wait is not None:
-        return f"wait at {opcode} for {wait.describe()}"
+    if group.wait is not None:
+        return f"wait at {opcode} for {group.wait.describe()}"
+    if poll is not None:
+        return f"wait at {opcode} for {poll.describe()}"
     return f"repeat a loop at {opcode} in which nothing changes"
 
 

@@ -131,6 +131,26 @@ def test_fused_single(a: float, b: float, c: float, mode: Mode) -> None:
         assert found == 0
 
 
+def test_fma_of_lanes_of_all_kinds_at_once() -> None:
+    """Some go the quick way, some are exact anyway, some need integers."""
+    kinds = [0.0, -0.0, 1.5, -3e200, 1e308, 5e-324, 2.0**-1000, math.inf, math.nan]
+    rows = np.array([(a, b, c) for a in kinds for b in kinds for c in kinds])
+    with np.errstate(all="ignore"):
+        found = exact.fma(*rows.T, "rn")
+        single = np.array([float(exact.fma(*arrays(*row), "rn")[0]) for row in rows.tolist()])
+    assert np.array_equal(found.view(np.uint64)[~np.isnan(found)], single.view(np.uint64)[~np.isnan(found)])
+    for (a, b, c), value in zip(rows.tolist(), found.tolist(), strict=True):
+        if all(map(math.isfinite, (a, b, c))):
+            sum_ = Fraction(a) * Fraction(b) + Fraction(c)
+            if sum_:
+                assert_rounded(value, sum_, "rn")
+        elif math.isfinite(a) and math.isfinite(b):
+            assert value == c or math.isnan(c)
+        else:
+            product = a * b
+            assert value == product + c or (math.isnan(product + c) and math.isnan(value))
+
+
 def test_zeros_have_the_sign_of_the_direction() -> None:
     one = np.array([1.0])
     for mode in MODES:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilec.backend.emulator import combine
+from tilec.backend.emulator.accesses import check_writable, resolve, subset
 from tilec.backend.emulator.combine import ELEMENTS, Element
 from tilec.backend.emulator.cta import Cta
 from tilec.backend.emulator.decode import Decoder, Reader, Writer, instruction
@@ -19,7 +20,7 @@ from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.fences import SCOPES, publish
 from tilec.backend.emulator.instructions.load_store import state_space, take_policy, vector_elements
 from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.memory import GlobalSegment, Segment, check_writable, resolve, subset
+from tilec.backend.emulator.memory import GlobalSegment, Segment
 from tilec.backend.emulator.ptx.syntax import Operand, Sink
 from tilec.backend.emulator.shared import SharedMemory
 from tilec.backend.emulator.types import Values

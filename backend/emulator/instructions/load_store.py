@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from tilec.backend.emulator.accesses import load, store
 from tilec.backend.emulator.decode import Decoder, instruction
 from tilec.backend.emulator.instructions.fences import SCOPES, publish
 from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.memory import load, store
 from tilec.backend.emulator.ptx.syntax import Address, Operand, Sink, Symbol
 from tilec.backend.emulator.types import BITS, Values, bytes_of
 

@@ -61,8 +61,7 @@ def _multiply_quads(form: Form, operands: Operands, lanes: Lanes) -> None:
     for quad in range(4):
         mine = QUADS.of == quad
         a, b, c = (
-            placed(e[:, mine], (f[0][mine], f[1][mine]))
-            for e, f in zip(elements, operands.fragments[1:], strict=True)
+            placed(e[:, mine], (f[0][mine], f[1][mine])) for e, f in zip(elements, operands.fragments[1:], strict=True)
         )
         total = accumulate(form.types[0], products(a, b), c)
         out[:, mine] = total[:, result[0][mine], result[1][mine]]

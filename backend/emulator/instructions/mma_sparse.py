@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tilec.backend.emulator.decode import Decoder, Together, instruction
 from tilec.backend.emulator.lanes import Lanes
 from tilec.backend.emulator.matrix_values import BITS, accumulate, products
@@ -45,8 +43,6 @@ def _build(d: Decoder, *, ordered: bool) -> Together:
         lanes.machine.statistics.mmas[opcode] += lanes.count // 32
         codes = sparsity.codes(lanes, metadata, selector)
         a = sparsity.dense(operands.a(lanes), codes)
-        operands.write(
-            lanes, accumulate(dt, products(a, operands.b(lanes)), operands.c(lanes), saturate=form.saturate)
-        )
+        operands.write(lanes, accumulate(dt, products(a, operands.b(lanes)), operands.c(lanes), saturate=form.saturate))
 
     return Together(execute, "warp")

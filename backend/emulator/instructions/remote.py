@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilec.backend.emulator import combine, mbarrier
+from tilec.backend.emulator.accesses import Access, check_writable, resolve, subset
 from tilec.backend.emulator.combine import ELEMENTS, Combine
 from tilec.backend.emulator.decode import Decoder, Reader, instruction
 from tilec.backend.emulator.engines import AsyncWork
@@ -20,7 +21,7 @@ from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.fences import publish
 from tilec.backend.emulator.instructions.load_store import SCALARS, vector_elements
 from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.memory import Access, GlobalSegment, check_writable, resolve, subset
+from tilec.backend.emulator.memory import GlobalSegment
 from tilec.backend.emulator.ptx.syntax import Integer
 from tilec.backend.emulator.shared import SharedMemory
 from tilec.backend.emulator.types import BITS, Values, bytes_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilec.backend.emulator import memory
+from tilec.backend.emulator import accesses
 from tilec.backend.emulator.decode import Decoder, Together, instruction
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Execute, Lanes
@@ -52,14 +52,14 @@ def tensormap_replace(d: Decoder) -> Execute:
             _check_alignment(one, at)
             # One access of 128 bytes, in the units of 16 that memory knows.
             data = b"".join(
-                memory.load(one, space, where + np.uint64(i), _BYTES, 16).tobytes() for i in range(0, MAP_BYTES, 16)
+                accesses.load(one, space, where + np.uint64(i), _BYTES, 16).tobytes() for i in range(0, MAP_BYTES, 16)
             )
             found = decode(data) if any(data) else BLANK
             if found is None:
                 one.fault(FaultKind.DESCRIPTOR, f"no tensor map at address 0x{at:x}")
             new = np.frombuffer(change(found, values[lane]).encode(), np.uint8).reshape(-1, 1, 16)
             for i, part in enumerate(new):
-                memory.store(one, space, where + np.uint64(16 * i), part)
+                accesses.store(one, space, where + np.uint64(16 * i), part)
             if (segment := MapProxy.global_at(lanes.machine, space, at)) is not None:
                 MapProxy.of(lanes.machine).changed(segment, at, lanes.instruction.line)
 
@@ -143,7 +143,7 @@ def tensormap_copy(d: Decoder) -> Together:
         at = np.broadcast_to(source(lanes), (lanes.count,)).astype(np.uint64)
         for i in range(0, MAP_BYTES, 16):
             step = np.uint64(i)
-            memory.store(lanes, "global", to + step, memory.load(lanes, "shared::cta", at + step, _BYTES, 16))
+            accesses.store(lanes, "global", to + step, accesses.load(lanes, "shared::cta", at + step, _BYTES, 16))
         proxy = MapProxy.of(lanes.machine)
         for address in np.unique(to).tolist():
             segment = MapProxy.global_at(lanes.machine, "global", address)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilec.backend.emulator.accesses import load, store
 from tilec.backend.emulator.decode import Decoder, Reader, Together, instruction
 from tilec.backend.emulator.lanes import Lanes
 from tilec.backend.emulator.matrix_values import ACCUMULATORS, BITS, RAW, accumulate, fused_doubles, products, values
-from tilec.backend.emulator.memory import load, store
 from tilec.backend.emulator.mma.registers import check_whole, read, write
 from tilec.backend.emulator.ptx.syntax import Operand
 
@@ -244,7 +245,7 @@ def wmma_mma(d: Decoder) -> Together:
     return Together(execute, "warp")
 
 
-def _matrix(lanes: Lanes, fragment: _Fragment, readers: list[Reader], raw: np.dtype[np.generic]) -> NDArray[np.generic]:
+def _matrix(lanes: Lanes, fragment: _Fragment, readers: list[Reader], raw: np.dtype[Any]) -> NDArray[Any]:
     """A fragment as a matrix of each warp, by rows: (warps, rows, columns), of less than a byte (warps, rows, bytes)."""
     held = read(lanes, readers, raw)
     once = held[:, :, : held.shape[2] // fragment.copies]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilec.backend.emulator.decode import Decoder, Reader
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Lanes
+from tilec.backend.emulator.matrix_values import expanded
 from tilec.backend.emulator.ptx.syntax import Integer, Operand
 
 _ORDERED = (0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)
@@ -86,14 +87,7 @@ class Sparsity:
 
     def dense(self, held: NDArray[np.float64], codes: NDArray[np.uint32]) -> NDArray[np.float64]:
         """A (..., k) from the half of its elements that is held, (..., k / 2), and the codes of its groups, (..., groups)."""
-        if self.bits == 32:
-            places = (codes == np.uint32(0b1110)).astype(np.intp)[..., None]
-        else:
-            places = np.stack([codes & np.uint32(3), codes >> np.uint32(2)], axis=-1).astype(np.intp)
-        pieces = held.reshape(*places.shape, -1)
-        dense = np.zeros((*codes.shape, 2 * places.shape[-1], pieces.shape[-1]))
-        np.put_along_axis(dense, places[..., None], pieces, axis=-2)
-        return dense.reshape(*codes.shape[:-1], self.k)
+        return expanded(held, codes, one_of_two=self.bits == 32)
 
 
 def take_selector(d: Decoder, operand: Operand, sparsity: Sparsity) -> int:

@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tilec.backend.emulator.matrix_layout import Major, gather
-from tilec.backend.emulator.narrow_floats import decode, decode_bf16, decode_tf32
+from tilec.backend.emulator.matrix_values import BITS, RAW, values
+from tilec.backend.emulator.narrow_floats import decode
 
-_RAW: dict[str, np.dtype[Any]] = {
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(np.uint16),
-    "tf32": np.dtype(np.uint32),
-    "u8": np.dtype(np.uint8),
-    "s8": np.dtype(np.int8),
-}
-BITS = {"f16": 16, "bf16": 16, "tf32": 32}
-"""Bits of an element in shared memory; the others take 8, of `kind::mxf4` 4. Narrower ones are padded to 8 on average."""
+_NARROW = ("e2m3", "e3m2", "e2m1")
 
 
-def elements(type: str, raw: NDArray[Any]) -> NDArray[np.float64]:
-    """Values of elements that are held one in each element of `raw`, which has the type's own width."""
-    match type:
-        case "bf16":
-            return decode_bf16(raw).astype(np.float64)
-        case "tf32":
-            return decode_tf32(raw).astype(np.float64)
-        case "f16" | "u8" | "s8":
-            return raw.astype(np.float64)
-        case _:
-            return decode(type, raw)
-
-
-def raw_type(type: str) -> np.dtype[Any]:
-    """How elements are held that have no narrower place than a byte."""
-    return _RAW.get(type, np.dtype(np.uint8))
+def bits_of(type: str, *, packed: bool) -> int:
+    """Bits that an element takes in shared memory; narrow ones, unless `packed`, take a byte each, padding included."""
+    return BITS.get(type, 4 if packed else 8)
 
 
 def from_shared(
     data: NDArray[np.uint8], chunks: NDArray[np.intp], major: Major, type: str, *, packed: bool
 ) -> NDArray[np.float64]:
     """A matrix of shared memory as (mn, k). `packed`: e2m1 lies two to a byte, without padding (`kind::mxf4`)."""
-    if type not in ("e2m3", "e3m2", "e2m1"):
-        return elements(type, gather(data, chunks, major, raw_type(type)))
+    if type not in _NARROW:
+        return values(type, gather(data, chunks, major, RAW[type]))
     rows = gather(data, chunks, "K", np.dtype(np.uint8))
     if packed:
         return decode(type, nibbles(rows))
@@ -58,9 +36,11 @@ def from_tensor_memory(cells: NDArray[np.uint32], type: str, *, packed: bool) ->
     words = np.ascontiguousarray(cells)
     if packed:
         return decode(type, nibbles(words.view(np.uint8)))
-    raw = words.view(raw_type(type))
+    if type not in _NARROW:
+        return values(type, words.view(RAW[type]))
     # e2m1 lies in the middle of its byte (9.7.14.5.2, of mma, says it in words).
-    return elements(type, raw >> np.uint8(2) if type == "e2m1" else raw)
+    codes = words.view(np.uint8)
+    return decode(type, codes >> np.uint8(2) if type == "e2m1" else codes)
 
 
 def nibbles(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -15,10 +15,10 @@ from tilec.backend.emulator.tcgen05 import block_scale
 from tilec.backend.emulator.tcgen05.accumulate import accumulate
 from tilec.backend.emulator.tcgen05.instruction_descriptor import InstructionDescriptor
 from tilec.backend.emulator.tcgen05.layouts import Block, accumulator
-from tilec.backend.emulator.tcgen05.operands import BITS, from_shared, from_tensor_memory
+from tilec.backend.emulator.tcgen05.operands import bits_of, from_shared, from_tensor_memory
 from tilec.backend.emulator.tcgen05.pipeline import Operation, Pipeline, once, pair_of, queue_of
 from tilec.backend.emulator.tcgen05.region import LaneIndex, Region, bits, index_of, members
-from tilec.backend.emulator.tcgen05.sparse import Metadata, expanded, group_codes, metadata, metadata_region, wrong_code
+from tilec.backend.emulator.tcgen05.sparse import Metadata, group_codes, metadata, metadata_region, wrong_code
 from tilec.backend.emulator.tcgen05.tensor_memory import Access, Engine, TensorMemory
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Product:
         if transposed:
             self._check_transposed(name, descriptor, type)
         d = self.descriptor
-        width = BITS.get(type, 4 if d.variant.kind in _PACKED else 8)
+        width = bits_of(type, packed=d.variant.kind in _PACKED)
         k = d.k // 2 if name == "A" and d.variant.sparse else d.k
         major: Major = "MN" if transposed else "K"
         if major == "K" and descriptor.swizzle != "none" and k * width // 8 > SPAN[descriptor.swizzle]:
@@ -228,7 +228,7 @@ class Product:
         if self.metadata is not None:
             codes = group_codes(self.metadata, memory.cells[lanes])
             self._check_codes(codes)
-            left = expanded(left, codes, d.variant.kind)
+            left = expanded(left, codes, one_of_two=d.variant.kind == "tf32")
         right = right[block.columns]
         if arguments.scales is not None:
             first, second = self._factors(memory, block, arguments.scales)

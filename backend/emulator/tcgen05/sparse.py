@@ -64,17 +64,3 @@ def wrong_code(codes: NDArray[np.uint32], kind: str) -> tuple[int, int] | None:
         return None
     row, group = (int(x[0]) for x in np.nonzero(wrong))
     return row, int(codes[row, group])
-
-
-def expanded(stored: NDArray[np.float64], codes: NDArray[np.uint32], kind: str) -> NDArray[np.float64]:
-    """A (rows, k) from the half of its elements that are stored, and the codes of its groups."""
-    rows, groups = codes.shape
-    if kind == "tf32":
-        places = (codes == np.uint32(0b1110)).astype(np.intp)[:, :, None]
-    else:
-        places = np.stack([codes & np.uint32(3), codes >> np.uint32(2)], axis=2).astype(np.intp)
-    held = places.shape[2]
-    pieces = stored.reshape(rows, groups, held, -1)
-    dense = np.zeros((rows, groups, 2 * held, pieces.shape[3]))
-    np.put_along_axis(dense, places[:, :, :, None], pieces, axis=2)
-    return dense.reshape(rows, -1)

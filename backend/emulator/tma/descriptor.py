@@ -95,14 +95,15 @@ class Descriptor:
 
     def problem(self) -> str | None:
         """Why the driver refuses such a map; None if it does not."""
-        return _problem(self)
+        return (
+            _problem_of_kinds(self) or _problem_of_tensor(self) or _problem_of_access(self) or _problem_of_swizzle(self)
+        )
 
 
 def _padded(values: tuple[int, ...], count: int) -> tuple[int, ...]:
     return (*values, *(0,) * count)[:count]
 
 
-@lru_cache(256)
 def decode(data: bytes) -> Descriptor | None:
     """The descriptor in 128 bytes; None if they hold no tensor map of the emulator."""
     if not data.startswith(_MAGIC):
@@ -137,8 +138,10 @@ def dimension(index: int) -> str:
 
 
 @lru_cache(256)
-def _problem(d: Descriptor) -> str | None:
-    return _problem_of_kinds(d) or _problem_of_tensor(d) or _problem_of_access(d) or _problem_of_swizzle(d)
+def checked(data: bytes) -> tuple[Descriptor | None, str | None]:
+    """The descriptor in 128 bytes, and what is wrong with it."""
+    found = decode(data)
+    return found, found and found.problem()
 
 
 def _problem_of_kinds(d: Descriptor) -> str | None:

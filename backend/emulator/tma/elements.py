@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ElementType:
     """`bits` of an element in global memory; `shared_bits` in shared memory, padding included. `operand_type`: the PTX type as
     which reductions see it, None if they do not exist for it."""

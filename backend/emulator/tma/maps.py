@@ -7,7 +7,7 @@ import numpy as np
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Lanes
 from tilec.backend.emulator.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Segment
-from tilec.backend.emulator.tma.descriptor import MAP_BYTES, Descriptor, decode
+from tilec.backend.emulator.tma.descriptor import MAP_BYTES, Descriptor, checked
 from tilec.backend.emulator.tma.proxy import MapProxy
 
 _ALIGNMENT = 64
@@ -31,12 +31,11 @@ def map_at(lanes: Lanes, lane: int, address: int) -> Descriptor:
 
 def usable(lanes: Lanes, lane: int, data: bytes, where: str) -> Descriptor:
     """The tensor map in 128 bytes, checked."""
-    descriptor = decode(data)
+    descriptor, problem = checked(data)
     if descriptor is None:
         lanes.fault(
             FaultKind.DESCRIPTOR, f"no tensor map {where}", lane, "pass a tilec.TensorMap as the kernel's parameter"
         )
-    problem = descriptor.problem()
     if problem is not None:
         lanes.fault(FaultKind.DESCRIPTOR, f"the tensor map {where} is not valid: {problem}", lane)
     return descriptor

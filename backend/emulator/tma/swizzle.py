@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Swizzle:
     """Bits of an address, from `destination` on and as many as `mask` has, are XORed with those `distance` higher.
 

@@ -22,7 +22,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class Form:
-    """One wgmma.mma_async as written: A comes by descriptor, `a`, or from four registers of each thread. `name` is the shape's;
+    """One wgmma.mma_async as written: A comes by descriptor or from four registers of each thread. `name` is the shape's;
     `accumulators` and `inputs` are the registers of D and A, by slot."""
 
     shape: Shape
@@ -30,8 +30,7 @@ class Form:
     saturate: bool
     accumulators: tuple[int, ...]
     inputs: frozenset[int]
-    a: Reader | None
-    a_registers: tuple[Reader, ...] | None
+    a: Reader | tuple[Reader, ...]
     b: Reader
     metadata: Metadata | None
     accumulate: Reader
@@ -87,8 +86,7 @@ def take_form(d: Decoder, *, sparse: bool) -> Form:
         saturate,
         tuple(slots),
         frozenset(_slots(d, a)) if from_registers else frozenset(),
-        None if from_registers else d.reader(a, "b64"),
-        tuple(d.reader(r, "b32") for r in a.elements) if from_registers else None,
+        tuple(d.reader(r, "b32") for r in a.elements) if from_registers else d.reader(a, "b64"),
         d.reader(b, "b64"),
         metadata,
         d.reader(rest[0], "pred"),

@@ -52,22 +52,28 @@ def _issue(form: Form, lanes: Lanes) -> AsyncWork:
     where = Accumulators(first, form.accumulators, shape.d, shape.n)
     accumulates = bool(_same(form.accumulate, lanes, "scale-d"))
     b_chunks = chunks(_descriptor(form.b, lanes, "B"), form.major[1], shape.n, shape.k, shape.bits)
-    a = None if form.a_registers is None else read_a(shape, lanes, form.a_registers)
-    a_chunks = None
-    if form.a is not None:
+    a_chunks: NDArray[np.intp] | None = None
+    if isinstance(form.a, tuple):
+        held_a = read_a(shape, lanes, form.a)
+    else:
+        held_a = None
         a_chunks = chunks(_descriptor(form.a, lanes, "A"), form.major[0], M, shape.held_k, shape.bits)
+    metadata = form.metadata
     codes = None
-    if form.metadata is not None:
-        found = form.metadata.sparsity.codes(lanes, form.metadata.register, form.metadata.selector)
-        codes = found.reshape(M, -1)
+    if metadata is not None:
+        codes = metadata.sparsity.codes(lanes, metadata.register, metadata.selector).reshape(M, -1)
+
+    def read_left() -> NDArray[np.float64]:
+        held = held_a
+        if a_chunks is not None:
+            held = values(shape.a, gather(cta.shared.data, a_chunks, form.major[0], RAW[shape.a]))
+        assert held is not None
+        return held if metadata is None or codes is None else metadata.sparsity.dense(held, codes)
 
     def steps() -> Generator[None]:
-        left = a if a_chunks is None else values(shape.a, gather(cta.shared.data, a_chunks, form.major[0], RAW[shape.a]))
-        assert left is not None
+        left = read_left()
         right = values(shape.b, gather(cta.shared.data, b_chunks, form.major[1], RAW[shape.b]))
         cta.shared.end_read(work)
-        if form.metadata is not None and codes is not None:
-            left = form.metadata.sparsity.dense(left, codes)
         left = -left if form.negate[0] else left
         right = -right if form.negate[1] else right
         held = results.take(where) if accumulates else None

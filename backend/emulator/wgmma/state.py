@@ -70,8 +70,12 @@ class WarpGroups:
         from tilec.backend.emulator.faults import FaultKind
 
         touched, written = step.touched(), step.written()
-        for warp in {int(w) for w in lanes.warps}:
-            for operation in self._in_flight(warp):
+        seen: set[Operation] = set()
+        for warp in lanes.warps:
+            for operation in self._in_flight(int(warp)):
+                if operation in seen:
+                    continue
+                seen.add(operation)
                 owned = touched & operation.accumulators
                 if step.chains(operation.shape):
                     owned -= written
@@ -81,7 +85,7 @@ class WarpGroups:
                     slot = min(written & operation.inputs)
                 else:
                     continue
-                lane = int((lanes.threads >> 5 == warp).argmax())
+                lane = int((lanes.threads >> 5 == int(warp)).argmax())
                 lanes.fault(
                     FaultKind.IN_FLIGHT,
                     f"register {step.register_name(slot)} belongs to the wgmma of line {operation.work.place.instruction.line}, which "

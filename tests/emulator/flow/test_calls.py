@@ -380,3 +380,63 @@ def test_what_is_no_call_is_refused(text: str, message: str) -> None:
         run(text, [1], top=top)
     hint = "hint: docs/emulator.md lists the forms that it executes"
     assert str(caught.value) == f"k.ptx:19:1: error: {message}\n{text}\n^\n{hint}"
+
+
+@orders
+def test_the_same_call_many_times_is_no_endless_loop(order: OrderName, seed: int) -> None:
+    top = """
+.func (.reg .b32 v) f(.reg .b32 a)
+{
+    .reg .b32 n; .reg .pred p;
+    mov.u32 n, 1;
+again:
+    setp.eq.u32 p, n, 0;
+    @p bra done;
+    sub.u32 n, n, 1;
+    bra again;
+done:
+    mov.u32 v, a;
+}
+"""
+    body = "call (r1), f, (a);\n" * 300 + "mov.u32 d, r1;\n"
+    assert run(body, [1, 2, 3], top=top, order=order, seed=seed)[0] == [1, 2, 3]
+
+
+@orders
+def test_registers_of_all_kinds_as_arguments(order: OrderName, seed: int) -> None:
+    top = """
+.func (.reg .pred q, .reg .b128 w, .reg .f32 y, .reg .b16 z) f(.reg .pred p, .reg .b128 v, .reg .f32 x, .reg .s16 h)
+{
+    .reg .b64 low, high;
+    not.pred q, p;
+    mov.b128 {low, high}, v;
+    mov.b128 w, {high, low};
+    neg.f32 y, x;
+    add.s16 z, h, 1;
+    ret;
+}
+"""
+    body = """
+    .reg .b128 v, w; .reg .b16 h, z; .reg .f32 x, y;
+    and.b32 r1, a, 1;
+    setp.eq.u32 p1, r1, 0;
+    cvt.u64.u32 x1, a;
+    mov.u64 x2, 77;
+    mov.b128 v, {x1, x2};
+    cvt.u16.u32 h, t;
+    mov.b32 x, a;
+    call (p2, w, y, z), f, (p1, v, x, h);
+    mov.b128 {x3, x4}, w;
+    cvt.u32.u64 r2, x3;
+    cvt.u32.u64 r3, x4;
+    cvt.u32.u16 r4, z;
+    mov.b32 r5, y;
+    selp.u32 d, 1000, 0, p2;
+    add.u32 d, d, r2;
+    add.u32 d, d, r4;
+    xor.b32 r5, r5, r3;
+    shr.u32 r5, r5, 31;
+    mad.lo.u32 d, r5, 4096, d;
+"""
+    found = run(body, WORDS, top=top, order=order, seed=seed)[0]
+    assert found == [(1000 if a & 1 else 0) + 77 + i + 1 + 4096 for i, a in enumerate(WORDS)]

@@ -21,6 +21,7 @@ from float_reference import (
     multiply,
     negated,
     number,
+    power,
     rectified,
     root,
     rows,
@@ -29,6 +30,7 @@ from float_reference import (
 from forms import Row, check, refused
 
 LAYOUTS = {"f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
+SIGNS = {type: 1 << layout.width - 1 for type, layout in LAYOUTS.items()}
 Exact = Callable[..., Number]
 
 EXACT: dict[str, tuple[int, Exact]] = {
@@ -171,6 +173,28 @@ def near_ties(layout: Layout) -> list[Row]:
         *(max(one - (far << layout.fraction), 2) for far in (layout.fraction + 3, 2 * layout.fraction)),
     ]
     return [(a | s, b, c | t) for a, b in pairs for s in (0, sign) for c in (0, *tiny) for t in (0, sign)]
+
+
+@pytest.mark.parametrize("type", ["f32", "f64", "f16", "bf16"])
+def test_ties_of_subnormal_results(type: str) -> None:
+    """A product just below or above half of the smallest number, added to an odd and an even subnormal number."""
+    layout = LAYOUTS[type]
+    half = -layout.bias - layout.fraction
+    step = power(-layout.fraction)
+    factors = [(1 + step, 1 - step), (1 + step, 1 + step), (1 - step, 1 - step), (number(1).value, number(1).value)]
+    given: list[Row] = []
+    for first, second in factors:
+        a, b = (
+            encode(layout, number(first * power(half // 2))),
+            encode(layout, number(second * power(half - half // 2))),
+        )
+        top = 1 << layout.fraction - 1
+        given += [(a, b | s, c | t) for c in (top, top + 1, 1, 2) for s in (0, SIGNS[type]) for t in (0, SIGNS[type])]
+
+    def model(*codes: int) -> int:
+        return expected(layout, EXACT["fma"][1], [], "rn", codes)
+
+    check(f"fma.rn.{type} d, a, b, c;", layout.width, (layout.width,) * 3, model, given)
 
 
 @pytest.mark.parametrize("type", ["f32", "f64", "f16", "bf16"])

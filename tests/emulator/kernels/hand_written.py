@@ -70,6 +70,7 @@ class Kernel:
 
     name: str
     file: str
+    entry: str
     make: Callable[[np.random.Generator], Launch]
     complete: Callable[[str], str] = lambda text: text
 
@@ -197,17 +198,17 @@ def _filled(text: str) -> str:
 
 
 KERNELS = [
-    Kernel("mbarrier", "01_mbarrier.ptx", mbarrier),
-    Kernel("tma_copy", "02_tma_load_store.ptx", tma_copy),
-    Kernel("multicast", "03_tma_multicast_cluster.ptx", multicast, _multicast),
-    Kernel("wgmma", "04_wgmma_64x64x64_bf16.ptx", lambda random: product(random, 64, 64, 64)),
-    Kernel("tcgen05", "05_tcgen05_128x128x64_bf16.ptx", lambda random: product(random, 128, 128, 128)),
+    Kernel("mbarrier", "01_mbarrier.ptx", "mbar", mbarrier),
+    Kernel("tma_copy", "02_tma_load_store.ptx", "copy", tma_copy),
+    Kernel("multicast", "03_tma_multicast_cluster.ptx", "mc", multicast, _multicast),
+    Kernel("wgmma", "04_wgmma_64x64x64_bf16.ptx", "wg", lambda random: product(random, 64, 64, 64)),
+    Kernel("tcgen05", "05_tcgen05_128x128x64_bf16.ptx", "umma", lambda random: product(random, 128, 128, 128)),
     Kernel(
-        "tcgen05_pair", "06_tcgen05_2cta_256x256x64.ptx", lambda random: product(random, 256, 256, 128, 2), _all_rows
+        "tcgen05_pair", "06_tcgen05_2cta_256x256x64.ptx", "umma2", lambda random: product(random, 256, 256, 128, 2), _all_rows
     ),
-    Kernel("launch_control", "07_clc_pdl.ptx", launch_control),
-    Kernel("block_scaled", "08_completed.ptx", block_scaled),
-    Kernel("reduction", "09_tma_reduce_tensormap.ptx", reduction, _filled),
+    Kernel("launch_control", "07_clc_pdl.ptx", "clc", launch_control),
+    Kernel("block_scaled", "08_completed.ptx", "bs", block_scaled),
+    Kernel("reduction", "09_tma_reduce_tensormap.ptx", "red", reduction, _filled),
 ]
 
 

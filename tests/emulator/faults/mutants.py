@@ -1,0 +1,114 @@
+"""Seeding of faults: a working kernel with one thing changed, and what the emulator must say of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import pytest
+from faults.subjects import SUBJECTS, Subject
+
+from tilec.backend.emulator.faults import EmulatorFault, FaultKind
+
+ORDERS = ("fifo", "random", "adversarial")
+THREAD = r"\(\d+, \d+, \d+\)"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replaces the `nth` match of `pattern` (from 0) in the kernel; `^` and `$` are ends of lines."""
+
+    pattern: str
+    replacement: str
+    nth: int = 0
+
+
+def without(pattern: str, nth: int = 0) -> Edit:
+    """Leaves out the statement that begins with the pattern, and its semicolon."""
+    return Edit(rf"{pattern}[^;]*;", "", nth)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`subject` with `edit`: what the user did wrong is `error`.
+
+    `culprit` is where the code of the line begins that must be named, the `nth` such line of the mutated kernel. `says` is a
+    pattern for the whole message behind the kind, up to the kernel's name, in which ``<name>`` stands for the line that
+    `lines` gives a pattern for. `orders` must see it; the others must see that and nothing else, or nothing.
+    """
+
+    error: str
+    subject: str
+    edit: Edit
+    kind: FaultKind
+    culprit: str
+    says: str
+    nth: int = 0
+    orders: tuple[str, ...] = ORDERS
+    lines: dict[str, str] = field(default_factory=dict)
+    hint: str = ""
+
+    @property
+    def original(self) -> Subject:
+        return SUBJECTS[self.subject]
+
+    def mutated(self) -> str:
+        text = self.original.text()
+        start = _start(text, self.original.entry)
+        found = list(re.finditer(self.edit.pattern, text[start:], re.MULTILINE))
+        assert len(found) > self.edit.nth, f"{self.edit.pattern} matches {len(found)} times"
+        match = found[self.edit.nth]
+        return text[: start + match.start()] + match.expand(self.edit.replacement) + text[start + match.end() :]
+
+
+def _start(text: str, entry: str) -> int:
+    found = re.search(rf"\.entry\s+{re.escape(entry)}\b", text)
+    assert found
+    return found.start()
+
+
+def line_of(text: str, entry: str, pattern: str, nth: int = 0) -> int:
+    """The number of the `nth` line of a kernel in which an instruction, behind its guard, begins with the pattern."""
+    start = _start(text, entry)
+    found = list(re.finditer(rf"(?:^|;)[ \t]*((?:@\S+\s+)?{pattern})", text[start:], re.MULTILINE))
+    assert len(found) > nth, f"{pattern} matches {len(found)} times"
+    return text.count("\n", 0, start + found[nth].start(1)) + 1
+
+
+def source_of(text: str, line: int) -> tuple[int, int] | None:
+    """Line and column that the last `.loc` before a line names; None if there is none, or it names no line."""
+    found: tuple[int, int] | None = None
+    for one in text.split("\n")[: line - 1]:
+        if match := re.match(r"\s*\.loc\s+\d+\s+(\d+)\s+(\d+)", one):
+            found = int(match[1]), int(match[2])
+    return found if found is not None and found[0] else None
+
+
+def check(fault: Fault, order: str) -> None:
+    """The mutant stops where it must and says what it must."""
+    text = fault.mutated()
+    subject = fault.original
+    try:
+        subject.run(text, order)
+    except EmulatorFault as raised:
+        caught = raised
+    else:
+        if order in fault.orders:
+            pytest.fail(f"not convicted in {order}: {fault.error}")
+        return
+    line = line_of(text, subject.entry, fault.culprit, fault.nth)
+    says = fault.says
+    for name, pattern in fault.lines.items():
+        says = says.replace(f"<{name}>", str(line_of(text, subject.entry, pattern)))
+    place = rf"kernel {subject.entry}, CTA {THREAD}(, thread {THREAD})?"
+    expected = rf"{re.escape(subject.name)}\.ptx:{line}:\d+: error: {fault.kind.value}: {says} \({place}\)"
+    rendered = str(caught).split("\n")
+    assert re.fullmatch(expected, rendered[0]), f"{rendered[0]}\nis not\n{expected}"
+    assert caught.kind is fault.kind
+    assert caught.place.instruction.line == line
+    if fault.hint:
+        assert f"hint: {fault.hint}" in rendered
+    source = source_of(text, line)
+    if source is not None:
+        notes = [note.location for note in caught.diagnostic.notes if note.location is not None]
+        assert (source[0], source[1]) in [(note.line, note.column) for note in notes if not note.file.endswith(".ptx")]

@@ -1,0 +1,41 @@
+"""Shared memory that nothing has been written to, or that asynchronous work still uses; stores that no proxy fence has followed."""
+
+from __future__ import annotations
+
+import pytest
+from faults.mutants import ORDERS, Edit, Fault, check, without
+
+from tilec.backend.emulator.faults import FaultKind
+
+UNINITIALISED, IN_FLIGHT, PROXY = FaultKind.UNINITIALISED, FaultKind.IN_FLIGHT, FaultKind.PROXY_FENCE
+LATE = ("adversarial",)
+
+FAULTS = [
+    Fault("the store to the neighbour is missing", "cluster.sm_90a:cluster_ring", without(r"st\.shared::cluster\.u32"), UNINITIALISED, r"ld\.shared\.u32\s+%r28", "x"),
+    Fault("a quarter of the tile is not stored", "matrix.sm_100a:transpose", without(r"st\.shared\.\w+\s+\[%r\d+\+3168\]"), UNINITIALISED, r"ld\.shared", "x"),
+    Fault("a piece of the tile that TMA stores is not written", "gemm.sm_90a:k64", without(r"st\.shared\.b32\s+\[%r14\+66560\]"), UNINITIALISED, r"cp\.async\.bulk\.tensor\.2d\.global", "x"),
+    Fault("a bulk reduction of 32 words more", "tma.sm_90a:tile_reduce", Edit(r"mov\.u32(\s+)%r33, 128", r"mov.u32\1%r33, 256"), UNINITIALISED, r"cp\.reduce\.async\.bulk\.global", "x"),
+    Fault("operand B is read one tile behind", "tcgen05", Edit(r"add\.u32 sb, sa, 16384;(?=\n  mov\.b64 a)", "add.u32 sb, sa, 16384;"), UNINITIALISED, r"x", "x"),
+    # in flight
+    Fault("threads do not wait for the tile", "tma.sm_90a:tile_scale", without(r"@%p3 bra"), IN_FLIGHT, r"ld\.shared\.f32", "x", orders=LATE),
+    Fault("the tile is stored before it has come", "tma_copy", without(r"@!p bra W"), IN_FLIGHT, r"cp\.async\.bulk\.tensor\.2d\.global", "x", orders=LATE),
+    Fault("the wrong parity is waited for", "gemm.sm_90a:k64", Edit(r"(mov\.b32\s+%r178, )0", r"\g<1>1"), IN_FLIGHT, r"wgmma\.mma_async", "x", orders=LATE),
+    Fault("cp.async is not waited for", "matrix.sm_90a:async_barrier_copy", without(r"@!p bra AGAIN"), IN_FLIGHT, r"ld\.shared\.u32", "x", orders=LATE),
+    Fault("one group of cp.async too many is left", "matrix.sm_90a:pipelined_scale", Edit(r"cp\.async\.wait_group 1", "cp.async.wait_group 2", 4), IN_FLIGHT, r"ld\.shared", "x"),
+    Fault("wgmma is not waited for before its operands are loaded again", "gemm.sm_90a:k192", without(r"wgmma\.wait_group\.sync\.aligned 0"), IN_FLIGHT, r"cp\.async\.bulk\.tensor\.2d\.shared::cluster", "x", orders=LATE),
+    Fault("a stage is refilled without waiting for its consumers", "wgmma.sm_90a:wgmma_gemm", without(r"@%p10 bra"), IN_FLIGHT, r"cp\.async\.bulk\.tensor", "x", orders=LATE),
+    Fault("tcgen05.mma is not waited for before its operands are loaded again", "tcgen05.sm_100a:tcgen05_gemm", without(r"@%p12 bra"), IN_FLIGHT, r"cp\.async\.bulk\.tensor", "x", orders=LATE),
+    Fault("the tile is stored again before TMA has read it", "tma.sm_90a:bulk_copy", without(r"cp\.async\.bulk\.wait_group\.read"), IN_FLIGHT, r"cp\.async\.bulk\.shared", "x", orders=LATE),
+    Fault("the destination is written while TMA writes it", "tma_copy", Edit(r"W: mbarrier", "st.shared.b32 [dst], lane;\nW: mbarrier"), IN_FLIGHT, r"st\.shared", "x", orders=LATE),
+    # proxies
+    Fault("no proxy fence before the store", "tma.sm_100a:tile_scale", without(r"fence\.proxy\.async"), PROXY, r"cp\.async\.bulk\.tensor\.2d\.global", "x"),
+    Fault("no proxy fence before the second store", "gemm.sm_90a:k192", without(r"fence\.proxy\.async", 1), PROXY, r"cp\.async\.bulk\.tensor\.2d\.global", "x", 1),
+    Fault("no proxy fence, bulk copy to the other CTA", "cluster.sm_90a:cluster_async", without(r"fence\.proxy\.async"), PROXY, r"cp\.async\.bulk\.shared::cluster", "x"),
+    Fault("no proxy fence between cp.async and wgmma", "matmul_f16.sm_90a", without(r"fence\.proxy\.async"), PROXY, r"wgmma\.mma_async", "x"),
+    Fault("no proxy fence between st.shared and wgmma", "matmul_fp8.sm_90a", without(r"fence\.proxy\.async"), PROXY, r"wgmma\.mma_async", "x"),
+    Fault("no proxy fence between cp.async and tcgen05.mma", "matmul_f16.sm_100a", without(r"fence\.proxy\.async"), PROXY, r"tcgen05\.mma", "x"),
+    Fault("no proxy fence between st.shared and tcgen05", "block_scaled", without(r"fence\.proxy\.async"), PROXY, r"tcgen05\.(cp|mma)", "x"),
+    Fault("the fence comes from one thread, before the barrier", "tma.sm_90a:tile_reduce", Edit(r"fence\.proxy\.async", "@!%p3 fence.proxy.async"), PROXY, r"cp\.reduce\.async\.bulk\.tensor", "x"),
+    Fault("no fence of the tensor map", "reduction", without(r"fence\.proxy\.tensormap"), PROXY, r"cp\.", "x"),
+    Fault("no fence of a map made on the device", "matmul_tma_device.sm_90a", without(r"fence\.proxy\.tensormap"), PROXY, r"cp\.async\.bulk\.tensor", "x"),
+]
