@@ -266,7 +266,7 @@ class Flow:
             return
         group.wait = wait
         group.asked = -1
-        if wait.may_give_up and self.machine.order.gives_up():
+        if wait.may_give_up and self.machine.order.gives_up(group):
             self._wake(group)
 
     def _split(self, group: Group, threads: NDArray[np.intp]) -> Group:

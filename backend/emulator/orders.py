@@ -31,8 +31,8 @@ class Order(Protocol):
         """Which of the clusters that have not started is next."""
         ...
 
-    def gives_up(self) -> bool:
-        """Whether a `try_wait` ends without success now."""
+    def gives_up(self, group: Group) -> bool:
+        """Whether the `try_wait` of a group ends without success now."""
         ...
 
     def pieces(self, units: int) -> list[int]:
@@ -58,7 +58,7 @@ class Fifo:
     def start_next(self, waiting: int) -> int:
         return 0
 
-    def gives_up(self) -> bool:
+    def gives_up(self, group: Group) -> bool:
         return False
 
     def pieces(self, units: int) -> list[int]:
@@ -83,7 +83,7 @@ class RandomOrder:
     def start_next(self, waiting: int) -> int:
         return self._random.randrange(waiting)
 
-    def gives_up(self) -> bool:
+    def gives_up(self, group: Group) -> bool:
         return self._random.random() < 0.1
 
     def pieces(self, units: int) -> list[int]:
@@ -92,8 +92,8 @@ class RandomOrder:
 
 class Adversarial:
     """What a program that works by luck does not survive: engines finish only when no thread can go on, the latest work first;
-    one warp runs as far as it gets, the last warp of the last CTA first; `try_wait` fails every other time at least, from the first
-    on, so that a wait without a loop around it does not wait."""
+    one warp runs as far as it gets, the last warp of the last CTA first; a `try_wait` fails, and waits only when it is tried again:
+    without a loop around it, it does not wait."""
 
     across_warps = False
     resident = 2
@@ -101,7 +101,7 @@ class Adversarial:
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self._last: Group | None = None
-        self._gave_up = False
+        self._gave_up: set[tuple[int, int, int]] = set()
 
     def choose(self, runnable: Sequence[Group], works: Sequence[AsyncWork]) -> Choice:
         if not runnable:
@@ -116,9 +116,15 @@ class Adversarial:
     def start_next(self, waiting: int) -> int:
         return waiting - 1
 
-    def gives_up(self) -> bool:
-        self._gave_up = not self._gave_up or self._random.random() < 0.25
-        return self._gave_up
+    def gives_up(self, group: Group) -> bool:
+        where = group.cta.number, int(group.threads[0]), group.pc
+        if where not in self._gave_up:
+            self._gave_up.add(where)
+            return True
+        if self._random.random() < 0.25:
+            return True
+        self._gave_up.remove(where)
+        return False
 
     def pieces(self, units: int) -> list[int]:
         return _random_pieces(self._random, units)

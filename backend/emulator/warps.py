@@ -44,6 +44,8 @@ def members(lanes: Lanes, masks: Values) -> NDArray[np.uint32]:
     Faults for a thread that its own mask does not name, and for threads of one mask that give another (undefined in each of the
     instructions with a member mask).
     """
+    if masks.ndim == 0 and int(masks) == 0xFFFFFFFF:
+        return ballot(lanes, True)
     masks = np.broadcast_to(masks, (lanes.count,))
     bits = lane_bits(lanes)
     check_inside(lanes, masks)

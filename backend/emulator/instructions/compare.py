@@ -116,13 +116,12 @@ def setp(d: Decoder) -> Execute:
     join, predicate = _joined(d)
     target = d.operands[0]
     first, second = (target.first, target.second) if isinstance(target, Pair) else (target, None)
+    if second is not None and type in ("f16", "bf16"):
+        d.unsupported(f"a comparison of .{type} has one result")
     write = d.writer(first, "pred")
     write_second = None if second is None else d.writer(second, "pred")
     a, b = d.reader(d.operands[1], type), d.reader(d.operands[2], type)
-    if type in _PAIRS and write_second is None:
-        d.unsupported(f"a comparison of .{type} has two results, p|q")
-
-    if join is None and write_second is None:
+    if join is None and write_second is None and type not in _PAIRS:
         return lambda lanes: write(lanes, np.asarray(compare(a(lanes), b(lanes))))
 
     def execute(lanes: Lanes) -> None:

@@ -21,7 +21,8 @@ def trap(d: Decoder) -> Execute:
 @instruction("nanosleep")
 def nanosleep(d: Decoder) -> Execute:
     """Suspends the thread for some time; here, no time passes."""
-    d.take("u32")
+    if d.take("u32") is None:
+        d.unsupported("a delay without .u32")
     d.finish()
     d.count(1)
     return lambda lanes: None

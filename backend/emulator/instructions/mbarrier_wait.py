@@ -9,6 +9,7 @@ from tilec.backend.emulator.decode import Decoder, Writer, instruction
 from tilec.backend.emulator.instructions.mbarrier import take_b64, take_semantics, take_space, uses
 from tilec.backend.emulator.lanes import Answer, Execute, Lanes, Part, Wait
 from tilec.backend.emulator.mbarrier import MBarrier, find, phase_of
+from tilec.backend.emulator.polls import Polls
 
 
 @instruction("mbarrier.test_wait", "mbarrier.try_wait")
@@ -42,12 +43,19 @@ def wait(d: Decoder) -> Execute:
             if not done.all():
                 waiting.append((barrier, use.lanes[~done]))
         write(lanes, results)
-        if not waiting or not blocks:
+        if not waiting:
             return None
-        if len(waiting) == 1 and len(waiting[0][1]) == lanes.count:
-            return _wait(lanes, waiting[0][0], write)
-        parts = [Part(positions, _wait(lanes.only(positions), barrier, write)) for barrier, positions in waiting]
-        return [Part(np.flatnonzero(results), None), *parts] if results.any() else parts
+        parts: list[Part] = []
+        for barrier, positions in waiting:
+            part = lanes if len(positions) == lanes.count else lanes.only(positions)
+            wait = _wait(part, barrier, write)
+            lanes.cta.part(Polls).failed(part, wait.describe)
+            parts.append(Part(positions, wait))
+        if not blocks:
+            return None
+        if not results.any():
+            return parts[0].wait if len(parts) == 1 else parts
+        return [Part(np.flatnonzero(results), None), *parts]
 
     return execute
 

@@ -17,8 +17,11 @@ def mov(d: Decoder) -> Execute:
     d.count(2)
     if vector is not None:
         return _elements(d, type, int(vector[1]))
-    if any(isinstance(operand, Vector) for operand in d.operands) and type[0] != "b":
+    vectors = sum(isinstance(operand, Vector) for operand in d.operands)
+    if vectors and type[0] != "b":
         d.unsupported("packing and unpacking are for bit-size types")
+    if vectors == 2:
+        d.unsupported("a move from a vector to a vector without .v2 or .v4")
     write, read = d.writer(d.operands[0], type), d.reader(d.operands[1], type)
 
     def execute(lanes: Lanes) -> None:

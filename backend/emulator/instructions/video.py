@@ -93,7 +93,7 @@ def _result(d: Decoder, type: str) -> Callable[[Lanes, Values], None]:
     d.finish()
     if selector and second:
         d.unsupported("a second operation and a part of the destination exclude each other")
-    d.count(4 if selector or second else 3)
+    d.count(*((4,) if selector or second else (3, 4)))
     write: Writer = d.writer(target.register if isinstance(target, Part) else target, "b32")
     width, first = part_bits(selector)
     lowest, highest = limits(signed, width)

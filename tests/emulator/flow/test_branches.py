@@ -257,7 +257,7 @@ def test_hints_and_delays_change_nothing() -> None:
         ("exit.uni;", "the emulator does not know .uni here: exit.uni"),
         ("bra.idx done;", "the emulator does not know .idx here: bra.idx"),
         ("ret.idx;", "the emulator does not know .idx here: ret.idx"),
-        ("nanosleep.u64 5;", "the emulator does not know .u64 here: nanosleep.u64"),
+        ("nanosleep.u64 5;", "a delay without .u32: nanosleep.u64"),
         ("bra.far done;", "the emulator does not know .far here: bra.far"),
         ("pmevent;", "0 operands, not 1: pmevent"),
     ],

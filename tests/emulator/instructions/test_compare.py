@@ -127,6 +127,8 @@ def test_halves_give_two_results(type: str) -> None:
 
         text = f"{{ .reg .pred x, y; .reg .b32 z; setp.{name}.{type}x2 x|y, a, b; selp.b32 d, 1, 0, x; selp.b32 z, 2, 0, y; or.b32 d, d, z; }}"
         check(text, 32, (32, 32), lambda a, b, h=holds: h(a, b)[0] + 2 * h(a, b)[1], [row[:2] for row in operands])
+        low = [row[:2] for row in operands]
+        check(f"setp.{name}.{type}x2 d, a, b;", 1, (32, 32), lambda a, b, h=holds: h(a, b)[0], low)
         text = f"set.{name}.xor.{type}x2.{type}x2 d, a, b, c;"
 
         def ones(a: int, b: int, c: int, h: Callable[[int, int], tuple[int, int]] = holds) -> int:
@@ -201,7 +203,7 @@ def test_selection_by_a_sign(width: int) -> None:
         ("setp.eq.ftz.f64 p1, x1, x2;", ".ftz goes with .f32, .f16 and .f16x2, not with .f64: setp.eq.ftz.f64"),
         ("setp.s32 p1, r1, r2;", "a comparison without an operator: setp.s32"),
         ("setp.eq.and.s32 p1, r1, r2;", "3 operands, not 4: setp.eq.and.s32"),
-        ("setp.eq.f16x2 p1, r1, r2;", "a comparison of .f16x2 has two results, p|q: setp.eq.f16x2"),
+        ("setp.eq.bf16 p1|p2, h1, h2;", "a comparison of .bf16 has one result: setp.eq.bf16"),
         ("setp.eq.u8 p1, r1, r2;", ".u8 is no type of setp: setp.eq.u8"),
         ("set.eq.s32 r1, r2, r3;", "a comparison of .s32 that has no result type, or not one of .u32, .s32, .f32, .f16, .bf16: set.eq.s32"),
         ("set.eq.u16.f32 h1, f2, f3;", "a comparison of .f32 that has no result type, or not one of .u32, .s32, .f32, .f16, .bf16: set.eq.u16.f32"),

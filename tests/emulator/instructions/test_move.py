@@ -116,6 +116,7 @@ def test_addresses_of_variables_and_functions() -> None:
         ("mov.b32 r1, {h1, h2, h3};", "3 elements do not make a .b32: mov.b32"),
         ("mov.u32 r1, {h1, h2};", "packing and unpacking are for bit-size types: mov.u32"),
         ("mov.b64 {r1, r2, r3}, x1;", "3 elements do not take a .b64: mov.b64"),
+        ("mov.b64 {r1, r2}, {r3, r4};", "a move from a vector to a vector without .v2 or .v4: mov.b64"),
         ("mov.f16 h1, h2;", ".f16 is no type of mov: mov.f16"),
         ("mov.pred p1, r2;", "register r2 is .b32, not .pred: mov.pred"),
         ("mov.b128 x1, x2;", "register x1 is .b64, narrower than .b128: mov.b128"),

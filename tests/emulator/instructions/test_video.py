@@ -244,8 +244,9 @@ def test_simd_comparison(shape: tuple[int, str, str, str], types: tuple[str, str
             )
 
 
-def test_constants_as_operands() -> None:
+def test_constants_and_a_third_operand_that_is_not_used() -> None:
     check("vadd.u32.u32.u32 d, 5, a;", 32, (32,), lambda a: a + 5)
+    check("vadd.u32.u32.u32 d, a, b, c;", 32, (32,) * 3, lambda a, b, c: a + b)
 
 
 @pytest.mark.parametrize(
