@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilec.backend.emulator.group import Group
     from tilec.backend.emulator.memory import GlobalMemory
 
-_FIRST_PROBE = 128
+_FIRST_PROBE = 64
 _FIRST_PROBE_IN_LOCK_STEP = 4
 """Choices of the scheduler before the first probe. In lock step, one is for thousands of instructions, and a probe changes
 nothing; in the other orders it does away with chance for a while."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
@@ -92,14 +92,15 @@ class RandomOrder:
 
 class Adversarial:
     """What a program that works by luck does not survive: engines finish only when no thread can go on, the latest work first;
-    one warp runs as far as it gets, the last warp of the last CTA first; a `try_wait` fails, and waits only when it is tried again:
-    without a loop around it, it does not wait."""
+    one warp runs as far as it gets, the last warp of the last CTA first, or with an odd seed the first of the first; a `try_wait`
+    fails, and waits only when it is tried again: without a loop around it, it does not wait."""
 
     across_warps = False
     resident = 2
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
+        self._pick: Callable[..., Group] = min if seed % 2 else max
         self._last: Group | None = None
         self._gave_up: set[tuple[int, int, int]] = set()
 
@@ -109,12 +110,12 @@ class Adversarial:
         fresh = min(g.turns for g in runnable)
         candidates = [g for g in runnable if g.turns == fresh]
         if self._last not in candidates:
-            self._last = max(candidates, key=_lateness)
+            self._last = self._pick(candidates, key=_lateness)
         assert self._last is not None
         return self._last, 1024
 
     def start_next(self, waiting: int) -> int:
-        return waiting - 1
+        return 0 if self._pick is min else waiting - 1
 
     def gives_up(self, group: Group) -> bool:
         where = group.cta.number, int(group.threads[0]), group.pc

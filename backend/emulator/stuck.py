@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def report_deadlock(machine: Machine, ctas: list[Cta]) -> NoReturn:
     """Raise the fault for a machine of which no thread and no engine can go on."""
     groups = [g for cta in ctas for g in cta.groups]
-    gathering = next((g for g in groups if g.gathering and _never_complete(machine, g)), None)
+    # Of the places at which the threads of a warp wait for one another, the first one parted them.
+    parted = [g for g in groups if g.gathering and _never_complete(machine, g)]
+    gathering = min(parted, key=lambda g: g.pc, default=None)
     blocked = next((g for g in groups if not g.gathering), groups[0])
     first = blocked if gathering is None else gathering
     notes: list[Diagnostic] = []

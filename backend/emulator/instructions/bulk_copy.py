@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,11 +185,18 @@ def _to_global(d: Decoder, reduce: Reduction | None) -> Execute:
 def _deliver(run: _Run, mask: int, reduce: Reduction | None) -> Deliver:
     def deliver(work: AsyncWork, data: NDArray[np.uint8]) -> None:
         segment, at = segment_at(work, run.destination, run.size, "writes", "global memory", written=True)
-        memory = segment.data[at : at + run.size]
+
+        def part(array: NDArray[Any]) -> NDArray[Any]:
+            return array[at : at + run.size].reshape(-1, UNIT)
+
+        memory = part(segment.data)
         if reduce is not None:
-            reduce.apply(memory, data.reshape(-1))
+            segment.check_async_read(work, part)
+            reduce.apply(memory, data)
             return
         chosen = np.array([mask >> i & 1 for i in range(UNIT)], np.bool_)
-        memory.reshape(-1, UNIT)[:, chosen] = data[:, chosen]
+        memory[:, chosen] = data[:, chosen]
+        if segment.unfenced is not None:
+            part(segment.unfenced)[:, chosen] = False
 
     return deliver

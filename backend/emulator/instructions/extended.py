@@ -41,9 +41,10 @@ def add_with_carry(a: Values, b: Values, carry: Values) -> tuple[Values, Values]
 _NONE, _ONE = np.array(False), np.array(True)
 
 
-def _sum(d: Decoder, terms: Callable[[Lanes], tuple[Values, Values]], width: int, start: Values | None) -> Execute:
-    """Writes the sum of two unsigned terms and a carry: `start`, or the flag if that is None. With .cc the flag is set."""
-    keep = d.take("cc") is not None
+def _sum(
+    d: Decoder, terms: Callable[[Lanes], tuple[Values, Values]], width: int, start: Values | None, keep: bool
+) -> Execute:
+    """Writes the sum of two unsigned terms and a carry: `start`, or the flag if that is None. With `keep` the flag is set."""
     d.finish()
     write = d.writer(d.operands[0], f"b{width}")
 
@@ -63,12 +64,11 @@ def add_sub(d: Decoder) -> Execute:
     type = take_type(d, _TYPES)
     d.count(3)
     opcode, width = d.instruction.parts[0], int(type[1:])
-    if opcode in ("add", "sub"):
-        d.modifiers.insert(0, "cc")
+    keep = opcode in ("add", "sub") or d.take("cc") is not None
     a, b = d.reader(d.operands[1], f"b{width}"), d.reader(d.operands[2], f"b{width}")
     if opcode.startswith("add"):
-        return _sum(d, lambda lanes: (a(lanes), b(lanes)), width, None if opcode == "addc" else _NONE)
-    return _sum(d, lambda lanes: (a(lanes), ~b(lanes)), width, None if opcode == "subc" else _ONE)
+        return _sum(d, lambda lanes: (a(lanes), b(lanes)), width, None if opcode == "addc" else _NONE, keep)
+    return _sum(d, lambda lanes: (a(lanes), ~b(lanes)), width, None if opcode == "subc" else _ONE, keep)
 
 
 @instruction("mad.lo.cc", "mad.hi.cc", "madc")
@@ -79,12 +79,13 @@ def mad(d: Decoder) -> Execute:
     mode = d.take("lo", "hi") if with_carry else d.instruction.parts[1]
     if mode is None:
         d.unsupported("a product without .lo or .hi")
-    if not with_carry:
-        d.modifiers.insert(0, "cc")
+    keep = not with_carry or d.take("cc") is not None
     multiply, width = product(mode, type), int(type[1:])
     unsigned = dtype_of(f"u{width}")
     a, b = d.reader(d.operands[1], type), d.reader(d.operands[2], type)
     c = d.reader(d.operands[3], f"b{width}")
-    return _sum(
-        d, lambda lanes: (multiply(a(lanes), b(lanes)).view(unsigned), c(lanes)), width, None if with_carry else _NONE
-    )
+
+    def terms(lanes: Lanes) -> tuple[Values, Values]:
+        return multiply(a(lanes), b(lanes)).view(unsigned), c(lanes)
+
+    return _sum(d, terms, width, None if with_carry else _NONE, keep)

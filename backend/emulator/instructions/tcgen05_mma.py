@@ -12,9 +12,10 @@ from tilec.backend.emulator.decode import Decoder, Reader, instruction
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.ptx.syntax import Address, Integer, Operand, Vector
+from tilec.backend.emulator.tcgen05.arguments import Arguments
 from tilec.backend.emulator.tcgen05.decoding import take_group
 from tilec.backend.emulator.tcgen05.instruction_descriptor import SCALED, InstructionDescriptor, Kind, Variant, decode
-from tilec.backend.emulator.tcgen05.product import Arguments, issue
+from tilec.backend.emulator.tcgen05.product import issue
 from tilec.backend.emulator.tcgen05.zero_columns import zero_columns
 
 _KINDS = ("f16", "tf32", "f8f6f4", "i8", *SCALED)

@@ -237,10 +237,15 @@ def _deliver(access: TensorAccess, reduce: Reduction | None) -> Callable[[AsyncW
             if box.empty:
                 continue
             segment, at = segment_at(work, box.address, box.size, "writes", str(access), written=True)
-            memory, values = box.view(segment.data, at), access.within(data, box)
+            taken = partial(box.view, offset=at)
+            memory, values = taken(segment.data), access.within(data, box)
             if reduce is None:
                 memory[...] = values
-            elif box.overlaps:
+                if segment.unfenced is not None:
+                    taken(segment.unfenced)[...] = False
+                continue
+            segment.check_async_read(work, taken)
+            if box.overlaps:
                 for row in np.ndindex(box.shape[:-1]):
                     reduce.apply(memory[row], values[row])
             else:

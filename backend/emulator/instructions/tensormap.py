@@ -11,6 +11,7 @@ import numpy as np
 from tilec.backend.emulator import accesses
 from tilec.backend.emulator.decode import Decoder, Together, instruction
 from tilec.backend.emulator.faults import FaultKind
+from tilec.backend.emulator.instructions.fences import publish
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.ptx.syntax import Integer
 from tilec.backend.emulator.tma.descriptor import BLANK, MAP_BYTES, Descriptor, decode
@@ -154,6 +155,11 @@ def tensormap_copy(d: Decoder) -> Together:
     return Together(execute, "warp")
 
 
+def _release(lanes: Lanes) -> None:
+    publish(lanes)
+    MapProxy.of(lanes.machine).release_all()
+
+
 @instruction("fence.proxy.tensormap::generic")
 def fence_tensormap(d: Decoder) -> Execute:
     """Release: changes of maps are ready for the tensormap proxy. Acquire: the CTA's instructions see the map as it is now."""
@@ -163,7 +169,7 @@ def fence_tensormap(d: Decoder) -> Execute:
     d.finish()
     if semantics == "release":
         d.count(0)
-        return lambda lanes: MapProxy.of(lanes.machine).release_all()
+        return _release
     d.count(2)
     address, size = d.address(d.operands[0]), d.operands[1]
     if not isinstance(size, Integer) or size.value != MAP_BYTES:

@@ -162,7 +162,7 @@ def compare(d: Decoder) -> Execute:
 def multiply_add(d: Decoder) -> Execute:
     """``a * b + c``, of which one product or `c` may be negated, or with .po plus one; then scaled and limited.
 
-    Factors and the third operand count as signed words, whatever their types, unless parts of a register are zero-extended.
+    Whole registers count as signed words here, whatever their types: unlike the text, but so they do on an H200.
     """
     _, a_type, b_type = take_word_types(d, 3)
     plus_one, saturate, scale = d.take("po") is not None, d.take("sat") is not None, d.take("shr7", "shr15")

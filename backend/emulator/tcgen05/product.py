@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -11,8 +10,10 @@ from numpy.typing import NDArray
 from tilec.backend.emulator.engines import AsyncWork
 from tilec.backend.emulator.faults import FaultKind, UnsupportedInstruction
 from tilec.backend.emulator.matrix_layout import SPAN, Descriptor, Major, chunks, decode_tcgen05
+from tilec.backend.emulator.matrix_values import expanded
 from tilec.backend.emulator.tcgen05 import block_scale
 from tilec.backend.emulator.tcgen05.accumulate import accumulate
+from tilec.backend.emulator.tcgen05.arguments import Arguments
 from tilec.backend.emulator.tcgen05.instruction_descriptor import InstructionDescriptor
 from tilec.backend.emulator.tcgen05.layouts import Block, accumulator
 from tilec.backend.emulator.tcgen05.operands import bits_of, from_shared, from_tensor_memory
@@ -29,26 +30,6 @@ _NAME = "tcgen05.mma"
 _PACKED = ("mxf4", "mxf4nvf4")
 _A_COLUMNS = 8
 """Columns of a row of A in tensor memory: 32 bytes, also of a sparse A, of which half is held."""
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """What one thread gave. `a` is a matrix descriptor, or an address in tensor memory (`a_in_tensor_memory`). `kept` are lanes of
-    D that are not written, of each CTA, as sets. `zeroed` are the columns of B that count as zero. `scales` are the addresses of
-    the scale factors of A and B, and `factors` how many of them there are along K."""
-
-    descriptor: InstructionDescriptor
-    d: int
-    a: int
-    a_in_tensor_memory: bool
-    b: int
-    accumulate: bool
-    shift: int = 0
-    kept: tuple[int, int] = (0, 0)
-    zeroed: int = 0
-    metadata: int = 0
-    scales: tuple[int, int] | None = None
-    factors: int = 0
 
 
 class Product:

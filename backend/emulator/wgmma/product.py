@@ -53,10 +53,10 @@ def _issue(form: Form, lanes: Lanes) -> AsyncWork:
     accumulates = bool(_same(form.accumulate, lanes, "scale-d"))
     b_chunks = chunks(_descriptor(form.b, lanes, "B"), form.major[1], shape.n, shape.k, shape.bits)
     a_chunks: NDArray[np.intp] | None = None
-    if isinstance(form.a, tuple):
+    held_a: NDArray[np.float64] | None = None
+    if not callable(form.a):
         held_a = read_a(shape, lanes, form.a)
     else:
-        held_a = None
         a_chunks = chunks(_descriptor(form.a, lanes, "A"), form.major[0], M, shape.held_k, shape.bits)
     metadata = form.metadata
     codes = None

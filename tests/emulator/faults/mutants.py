@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 from faults.subjects import SUBJECTS, Subject
@@ -33,8 +33,8 @@ class Fault:
     """`subject` with `edit`: what the user did wrong is `error`.
 
     `culprit` is where the code of the line begins that must be named, the `nth` such line of the mutated kernel. `says` is a
-    pattern for the whole message behind the kind, up to the kernel's name, in which ``<name>`` stands for the line that
-    `lines` gives a pattern for. `orders` must see it so. The others see nothing, or a fault of that kind or of one of `also`: a race shows in more
+    pattern for the whole message behind the kind, up to the kernel's name, in which ``<line>`` stands for the line of another
+    instruction, the one that `other` names by pattern and number; `notes` must be in what follows. `orders` must see it so. The others see nothing, or a fault of that kind or of one of `also`: a race shows in more
     ways than one.
     """
 
@@ -46,8 +46,9 @@ class Fault:
     says: str
     nth: int = 0
     orders: tuple[str, ...] = ORDERS
-    lines: dict[str, str] = field(default_factory=dict)
-    hint: str = ""
+    other: tuple[str, int] | None = None
+    notes: str = ""
+    seed: int = 0
     also: tuple[FaultKind, ...] = ()
 
     @property
@@ -72,7 +73,7 @@ def _start(text: str, entry: str) -> int:
 def line_of(text: str, entry: str, pattern: str, nth: int = 0) -> int:
     """The number of the `nth` line of a kernel in which an instruction, behind its guard, begins with the pattern."""
     start = _start(text, entry)
-    found = list(re.finditer(rf"(?:^|;)[ \t]*((?:@\S+\s+)?{pattern})", text[start:], re.MULTILINE))
+    found = list(re.finditer(rf"(?:^|;|\{{|: )[ \t]*((?:@\S+\s+)?{pattern})", text[start:], re.MULTILINE))
     assert len(found) > nth, f"{pattern} matches {len(found)} times"
     return text.count("\n", 0, start + found[nth].start(1)) + 1
 
@@ -91,7 +92,7 @@ def check(fault: Fault, order: str) -> None:
     text = fault.mutated()
     subject = fault.original
     try:
-        subject.run(text, order)
+        subject.run(text, order, fault.seed)
     except EmulatorFault as raised:
         caught = raised
     else:
@@ -103,16 +104,15 @@ def check(fault: Fault, order: str) -> None:
         return
     line = line_of(text, subject.entry, fault.culprit, fault.nth)
     says = fault.says
-    for name, pattern in fault.lines.items():
-        says = says.replace(f"<{name}>", str(line_of(text, subject.entry, pattern)))
+    if fault.other is not None:
+        says = says.replace("<line>", str(line_of(text, subject.entry, *fault.other)))
     place = rf"kernel {subject.entry}, CTA {THREAD}(, thread {THREAD})?"
     expected = rf"{re.escape(subject.name)}\.ptx:{line}:\d+: error: {fault.kind.value}: {says} \({place}\)"
     rendered = str(caught).split("\n")
     assert re.fullmatch(expected, rendered[0]), f"{rendered[0]}\nis not\n{expected}"
     assert caught.kind is fault.kind
     assert caught.place.instruction.line == line
-    if fault.hint:
-        assert f"hint: {fault.hint}" in rendered
+    assert fault.notes in str(caught)
     source = source_of(text, line)
     if source is not None:
         notes = [note.location for note in caught.diagnostic.notes if note.location is not None]

@@ -28,6 +28,7 @@ FAULTS = [
     Fault("a copy of one chunk too many", "tma.sm_90a:bulk_copy", Edit(r"cp\.async\.bulk\.global\.shared::cta\.bulk_group \[(%rd\d+)\]", r"cp.async.bulk.global.shared::cta.bulk_group [\1+16]", 1), OUT, r"cp\.async\.bulk\.global", "x", 1),
     Fault("a tile that does not fit", "tma_copy", Edit(r"\[dst\], \[d0", "[dst+1024], [d0"), OUT, r"cp\.async\.bulk\.tensor", "x"),
     Fault("operand B one tile too far", "wgmma", Edit(r"add\.u32 sb, sa, 8192", "add.u32 sb, sa, 32768"), OUT, r"cp\.async\.bulk\.tensor", "x", 1),
+    Fault("the descriptor of operand B is one tile off", "tcgen05.sm_100a:tcgen05_gemm", Edit(r"add\.s32(\s+)%r55, %r54, 16384", r"add.s32\1%r55, %r54, 32768"), OUT, r"tcgen05\.mma", "x"),
     Fault("a vector store off by one word", "wgmma.sm_90a:wgmma_gemm", Edit(r"\[%rd18\+32\]", "[%rd18+36]"), MISALIGNED, r"st\.global\.v2\.f32\s+\[%rd18\+36\]", "x"),
     Fault("a store off by one byte", "gemm.sm_100a:k192", Edit(r"(st\.shared\.v4\.b32\s+\[%r\d+)\+65536\]", r"\1+65537]"), MISALIGNED, r"st\.shared\.v4\.b32\s+\[%r\d+\+65537\]", "x"),
     Fault("a tile at 64 bytes", "tma_copy", Edit(r"\[dst\], \[d0", "[dst+64], [d0"), MISALIGNED, r"cp\.async\.bulk\.tensor", "x"),

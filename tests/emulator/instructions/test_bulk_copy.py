@@ -292,3 +292,44 @@ def test_two_copies_to_one_place_are_refused() -> None:
 def test_forms_that_do_not_exist_stop(instruction: str) -> None:
     with pytest.raises(UnsupportedInstruction):
         run(kernel(instruction, parameters=["src"]), [np.zeros(64, np.uint8)])
+
+
+COPY_BACK = (
+    f"{LOAD} [%s+1024], [out], 16, [%b];\n"
+    + wait()
+    + "ld.shared.u32 %r0, [%s+1024];\n@%p0 st.global.u32 [seen], %r0;\n"
+)
+
+
+@pytest.mark.parametrize("fence", ["", "fence.proxy.async.global;\n", "fence.proxy.async;\n"])
+def test_global_memory_that_threads_wrote_is_fenced_before_it_is_copied(fence: str) -> None:
+    body = barrier() + expect(16) + "@%p0 st.global.u32 [out], 5;\n" + fence + COPY_BACK
+    text, arguments = kernel(body, parameters=["out", "seen"]), [np.zeros(4, np.uint32), np.zeros(1, np.uint32)]
+    if fence:
+        run(text, arguments)
+        assert arguments[1][0] == 5
+    else:
+        message = fault(text, arguments, FaultKind.PROXY_FENCE)
+        assert message.startswith("the bulk copy reads array out_ at offset 0 through the async proxy")
+
+
+def test_what_a_bulk_store_has_overwritten_needs_no_fence() -> None:
+    arguments = [numbered(4, dtype="uint32"), np.zeros(4, np.uint32), np.zeros(1, np.uint32)]
+    body = (
+        fill(16, "src")
+        + barrier()
+        + expect(16)
+        + "@%p0 st.global.u32 [out], 5;\n"
+        + f"{STORE} [out], [%s], 16;\n"
+        + DONE
+        + COPY_BACK
+    )
+    run(kernel(body, parameters=["src", "out", "seen"]), arguments)
+    assert arguments[2][0] == 1
+
+
+def test_global_memory_that_threads_wrote_is_fenced_before_it_is_reduced() -> None:
+    body = fill(16) + "@%p0 st.global.u32 [out], 5;\n"
+    body += "@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [out], [%s], 16;\n" + DONE
+    message = fault(kernel(body, parameters=["out"]), [np.zeros(4, np.uint32)], FaultKind.PROXY_FENCE)
+    assert message.startswith("the bulk reduction reads array out_ at offset 0 through the async proxy")

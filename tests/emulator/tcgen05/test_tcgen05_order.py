@@ -156,3 +156,30 @@ def test_a_load_that_nothing_waits_for(order: OrderName) -> None:
 def test_deallocation_before_completion(order: OrderName) -> None:
     caught = fault(PRODUCT + SYNC, order)
     assert "columns 0-63 of tensor memory are deallocated, but tcgen05.mma of line" in str(caught)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_commits_in_a_row_are_signalled_together(order: OrderName) -> None:
+    """Only one of them is waited for; then the mbarriers of both end their life."""
+    end = SYNC + "@leader mbarrier.inval.shared::cta.b64 [bars];\n@leader mbarrier.inval.shared::cta.b64 [bars+8];\n"
+    for first, second in ((0, 1), (1, 0)):
+        body = PRODUCT + commit(first) + commit(second) + wait(0) + LOAD + WAIT_LD + STORE + end
+        assert (run(body, order) == 16).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_commit_with_a_generic_or_a_plain_shared_address(order: OrderName) -> None:
+    """PTX takes a generic address; Triton gives a shared one, widened, which is below 4 GiB as no generic one of shared memory is."""
+    opcode = "@leader tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64"
+    for address in ("mov.u64 offset, bars;\n", "mov.u64 offset, bars;\ncvta.shared.u64 offset, offset;\n"):
+        body = PRODUCT + address + f"{opcode} [offset];\n" + wait(0) + LOAD + WAIT_LD + STORE
+        assert (run(body, order) == 16).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_commit_of_a_whole_warp(order: OrderName) -> None:
+    """31 threads have issued nothing: their commits arrive at once, more than the mbarrier takes, or before the product is done."""
+    whole = "@warp0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bars];\n"
+    with pytest.raises(EmulatorFault) as caught:
+        run(PRODUCT + whole + wait(0) + LOAD + WAIT_LD + STORE, order)
+    assert caught.value.kind in (FaultKind.IN_FLIGHT, FaultKind.MBARRIER, FaultKind.LEFT_BEHIND)
