@@ -41,6 +41,9 @@ class Form:
 
 
 def take_aligned(d: Decoder) -> None:
+    """Consume what every wgmma instruction begins with; refuses targets without them (PTX 9.7.15.5.2, Target ISA Notes)."""
+    if (target := d.program.module.target) != "sm_90a":
+        d.unsupported(f"wgmma exists on sm_90a alone, not on {target}")
     if d.take("sync") is None or d.take("aligned") is None:
         d.unsupported(".sync.aligned is missing")
 
@@ -49,7 +52,7 @@ def take_form(d: Decoder, *, sparse: bool) -> Form:
     """Consume all modifiers and operands."""
     take_aligned(d)
     saturate = d.take("satfinite") is not None
-    operation = d.take("and", "xor") if d.take("popc") else None
+    operation = d.take("and") if d.take("popc") is not None else None
     if len(d.modifiers) != 4:
         d.unsupported("wgmma.mma_async takes a shape and three types")
     name, types = d.modifiers[0], d.modifiers[1:]
