@@ -192,7 +192,7 @@ class Decoder:
         stride = self._activation_stride(operand.variable, address)
         if stride:
             return lambda lanes: (value + (lanes.cta.activation[lanes.index] * stride).view(np.uint64)).astype(dtype)
-        return _constant(value.astype(dtype)[()])
+        return _constant(np.uint64(address + operand.offset & (2**64 - 1)).astype(dtype))
 
     def _activation_stride(self, variable: Variable, address: int) -> int:
         """By how much the variable's address differs from one activation of its function to the next."""

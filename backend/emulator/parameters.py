@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -62,9 +63,7 @@ def _bytes_at(owner: NDArray[Any], address: int, size: int) -> NDArray[np.uint8]
         return owner.reshape(-1).view(np.uint8)
     if owner.flags.f_contiguous:
         return owner.T.reshape(-1).view(np.uint8)
-    import ctypes
-
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
 def encode_parameters(
@@ -97,7 +96,7 @@ def _encode(parameter: Variable, argument: Any, arrays: HostArrays) -> bytes:
                 raise TilecError(f"parameter {parameter.name} has {parameter.size} bytes; a tensor map has {MAP_BYTES}")
             return argument.encode(arrays.address(argument.array, parameter.name))
         case np.ndarray():
-            return arrays.address(argument, parameter.name).to_bytes(8, "little")
+            return arrays.address(cast("NDArray[Any]", argument), parameter.name).to_bytes(8, "little")
         case np.generic():
             return argument.tobytes()
         case bool() | int():

@@ -191,7 +191,6 @@ def _deliver(run: _Run, mask: int, reduce: Reduction | None) -> Deliver:
 
         memory = part(segment.data)
         if reduce is not None:
-            segment.check_async_read(work, part)
             reduce.apply(memory, data)
             return
         chosen = np.array([mask >> i & 1 for i in range(UNIT)], np.bool_)

@@ -243,9 +243,7 @@ def _deliver(access: TensorAccess, reduce: Reduction | None) -> Callable[[AsyncW
                 memory[...] = values
                 if segment.unfenced is not None:
                     taken(segment.unfenced)[...] = False
-                continue
-            segment.check_async_read(work, taken)
-            if box.overlaps:
+            elif box.overlaps:
                 for row in np.ndindex(box.shape[:-1]):
                     reduce.apply(memory[row], values[row])
             else:

@@ -14,7 +14,6 @@ from tilec.backend.emulator.matrix_values import expanded
 from tilec.backend.emulator.tcgen05 import block_scale
 from tilec.backend.emulator.tcgen05.accumulate import accumulate
 from tilec.backend.emulator.tcgen05.arguments import Arguments
-from tilec.backend.emulator.tcgen05.instruction_descriptor import InstructionDescriptor
 from tilec.backend.emulator.tcgen05.layouts import Block, accumulator
 from tilec.backend.emulator.tcgen05.operands import bits_of, from_shared, from_tensor_memory
 from tilec.backend.emulator.tcgen05.pipeline import Operation, Pipeline, once, pair_of, queue_of

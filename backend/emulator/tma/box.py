@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
-import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
@@ -71,8 +71,8 @@ class Box:
         """The part that exists, as an index of an array of shape `counts`."""
         return tuple(slice(a, b) for a, b in zip(self.first, self.last, strict=True))
 
-    def view(self, data: NDArray[np.uint8], offset: int) -> NDArray[np.uint8]:
-        """The part that exists, of the bytes of a segment in which its first byte is at `offset`."""
+    def view(self, data: NDArray[Any], offset: int) -> NDArray[Any]:
+        """The part that exists, of an array with an entry for each byte of a segment, in which its first byte is at `offset`."""
         return as_strided(data[offset:], self.shape, self.strides)
 
 

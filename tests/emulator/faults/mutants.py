@@ -117,3 +117,15 @@ def check(fault: Fault, order: str) -> None:
     if source is not None:
         notes = [note.location for note in caught.diagnostic.notes if note.location is not None]
         assert (source[0], source[1]) in [(note.line, note.column) for note in notes if not note.file.endswith(".ptx")]
+
+
+def subjects_of(faults: list[Fault]) -> list[str]:
+    """The kernels that faults are seeded into."""
+    return sorted({fault.subject for fault in faults})
+
+
+def check_original(name: str, order: str) -> None:
+    """A kernel as it is leaves the right results."""
+    subject = SUBJECTS[name]
+    for result in subject.run(subject.text(), order):
+        result.check()

@@ -326,10 +326,3 @@ def test_what_a_bulk_store_has_overwritten_needs_no_fence() -> None:
     )
     run(kernel(body, parameters=["src", "out", "seen"]), arguments)
     assert arguments[2][0] == 1
-
-
-def test_global_memory_that_threads_wrote_is_fenced_before_it_is_reduced() -> None:
-    body = fill(16) + "@%p0 st.global.u32 [out], 5;\n"
-    body += "@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [out], [%s], 16;\n" + DONE
-    message = fault(kernel(body, parameters=["out"]), [np.zeros(4, np.uint32)], FaultKind.PROXY_FENCE)
-    assert message.startswith("the bulk reduction reads array out_ at offset 0 through the async proxy")

@@ -204,7 +204,11 @@ KERNELS = [
     Kernel("wgmma", "04_wgmma_64x64x64_bf16.ptx", "wg", lambda random: product(random, 64, 64, 64)),
     Kernel("tcgen05", "05_tcgen05_128x128x64_bf16.ptx", "umma", lambda random: product(random, 128, 128, 128)),
     Kernel(
-        "tcgen05_pair", "06_tcgen05_2cta_256x256x64.ptx", "umma2", lambda random: product(random, 256, 256, 128, 2), _all_rows
+        "tcgen05_pair",
+        "06_tcgen05_2cta_256x256x64.ptx",
+        "umma2",
+        lambda random: product(random, 256, 256, 128, 2),
+        _all_rows,
     ),
     Kernel("launch_control", "07_clc_pdl.ptx", "clc", launch_control),
     Kernel("block_scaled", "08_completed.ptx", "bs", block_scaled),
