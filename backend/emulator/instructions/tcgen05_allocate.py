@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tilec.backend.emulator.accesses import store
-from tilec.backend.emulator.decode import Decoder, Together, instruction
+from tilec.backend.emulator.decode import Decoder, Together
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.group import as_index
 from tilec.backend.emulator.lanes import Lanes, Part, Wait
 from tilec.backend.emulator.tcgen05.allocator import Allocator, Request
-from tilec.backend.emulator.tcgen05.decoding import each_warp, shared_value, take_aligned, take_group
+from tilec.backend.emulator.tcgen05.decoding import each_warp, shared_value, take_aligned, take_group, tcgen05
 
 _COUNTS = (32, 64, 128, 256, 512)
 
@@ -34,7 +34,7 @@ def _check_peer(lanes: Lanes, group: int) -> None:
         lanes.cta.cluster.shared_of(lanes, lanes.cta.rank ^ 1)
 
 
-@instruction("tcgen05.alloc")
+@tcgen05("tcgen05.alloc")
 def alloc(d: Decoder) -> Together:
     group = take_group(d)
     take_aligned(d)
@@ -76,7 +76,7 @@ def _wait(request: Request, group: int, what: str) -> Wait:
     return Wait(lambda: request.done, lambda: what + peer)
 
 
-@instruction("tcgen05.dealloc")
+@tcgen05("tcgen05.dealloc")
 def dealloc(d: Decoder) -> Together:
     group = take_group(d)
     take_aligned(d)
@@ -103,7 +103,7 @@ def dealloc(d: Decoder) -> Together:
     return Together(execute, "warp")
 
 
-@instruction("tcgen05.relinquish_alloc_permit")
+@tcgen05("tcgen05.relinquish_alloc_permit")
 def relinquish_alloc_permit(d: Decoder) -> Together:
     take_group(d)
     take_aligned(d)

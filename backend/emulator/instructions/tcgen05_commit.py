@@ -7,18 +7,18 @@ from collections.abc import Generator, Sequence
 import numpy as np
 
 from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.decode import Decoder, Reader
 from tilec.backend.emulator.engines import AsyncWork
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.mbarrier import MBarrier, find
-from tilec.backend.emulator.tcgen05.decoding import take_group
+from tilec.backend.emulator.tcgen05.decoding import take_group, tcgen05
 from tilec.backend.emulator.tcgen05.pipeline import Pipeline, once, queue_of
 
 _NAME = "tcgen05.commit"
 
 
-@instruction("tcgen05.commit")
+@tcgen05("tcgen05.commit")
 def commit(d: Decoder) -> Execute:
     """Once all that the thread has issued has completed, an arrival on the mbarrier follows, in each CTA that is named."""
     group = take_group(d)
@@ -98,7 +98,7 @@ def _barrier(cta: Cta, offset: int, work: AsyncWork) -> MBarrier:
     return find(cta, offset, work)
 
 
-@instruction("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
+@tcgen05("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
 def fence(d: Decoder) -> Execute:
     """Orders tensor-memory accesses of threads around their synchronisation. Here they are in order, and what has not completed
     is judged by its completion: compilers leave these fences out where hardware does not need them."""

@@ -8,12 +8,12 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.decode import Decoder
 from tilec.backend.emulator.engines import AsyncWork
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.matrix_layout import chunks, decode_tcgen05, gather
-from tilec.backend.emulator.tcgen05.decoding import take_group
+from tilec.backend.emulator.tcgen05.decoding import take_group, tcgen05
 from tilec.backend.emulator.tcgen05.operands import nibbles, sixes
 from tilec.backend.emulator.tcgen05.pipeline import Operation, Pipeline, once, pair_of, queue_of
 from tilec.backend.emulator.tcgen05.region import Region, bits
@@ -49,12 +49,12 @@ _SHAPES: dict[tuple[str, str | None], _Shape] = {
 }
 
 
-@instruction("tcgen05.shift")
+@tcgen05("tcgen05.shift")
 def shift(d: Decoder) -> NoReturn:
     d.unsupported("the emulator does not shift rows of tensor memory")
 
 
-@instruction("tcgen05.cp")
+@tcgen05("tcgen05.cp")
 def cp(d: Decoder) -> Execute:
     group = take_group(d)
     name = d.take(*{shape for shape, _ in _SHAPES})

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader, Together, instruction
+from tilec.backend.emulator.decode import Decoder, Reader, Together
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Lanes
 from tilec.backend.emulator.ptx.syntax import Integer, Operand, Register
-from tilec.backend.emulator.tcgen05.decoding import each_warp, shared_value, take_aligned
+from tilec.backend.emulator.tcgen05.decoding import each_warp, shared_value, take_aligned, tcgen05
 from tilec.backend.emulator.tcgen05.layouts import MOST_REPEATS, REGISTERS_OF_ONE, Fragment, fragment
 from tilec.backend.emulator.tcgen05.loaded_registers import LoadedRegisters
 from tilec.backend.emulator.tcgen05.region import Region
@@ -77,7 +77,7 @@ def _place(form: _Form, lanes: Lanes, warp: int, positions: NDArray[np.intp]) ->
     return lane, column, Region(form.fragment.lane_set << lane, form.fragment.column_set << column)
 
 
-@instruction("tcgen05.ld")
+@tcgen05("tcgen05.ld")
 def ld(d: Decoder) -> Together:
     if d.take("red"):
         d.unsupported("loads with a reduction are not for sm_100a")
@@ -109,7 +109,7 @@ def _gather(f: Fragment, cells: NDArray[np.uint32], lane: int, column: int) -> N
     return cells[lanes, columns] & np.uint32(0xFFFF) | cells[lanes, columns + 1] << np.uint32(16)
 
 
-@instruction("tcgen05.st")
+@tcgen05("tcgen05.st")
 def st(d: Decoder) -> Together:
     form = _decode(d, "unpack::16b", stores=True)
     readers = [d.reader(r, "b32") for r in form.registers]
@@ -156,5 +156,5 @@ def _wait(engine: Engine) -> Callable[[Decoder], Together]:
     return build
 
 
-instruction("tcgen05.wait::ld")(_wait(Engine.LOAD))
-instruction("tcgen05.wait::st")(_wait(Engine.STORE))
+tcgen05("tcgen05.wait::ld")(_wait(Engine.LOAD))
+tcgen05("tcgen05.wait::st")(_wait(Engine.STORE))

@@ -8,12 +8,12 @@ from typing import cast
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.decode import Decoder, Reader
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.ptx.syntax import Address, Integer, Operand, Vector
 from tilec.backend.emulator.tcgen05.arguments import Arguments
-from tilec.backend.emulator.tcgen05.decoding import take_group
+from tilec.backend.emulator.tcgen05.decoding import take_group, tcgen05
 from tilec.backend.emulator.tcgen05.instruction_descriptor import SCALED, InstructionDescriptor, Kind, Variant, decode
 from tilec.backend.emulator.tcgen05.product import issue
 from tilec.backend.emulator.tcgen05.zero_columns import zero_columns
@@ -50,7 +50,7 @@ class _Form:
     zeroed: Reader | None
 
 
-@instruction("tcgen05.mma")
+@tcgen05("tcgen05.mma")
 def mma(d: Decoder) -> Execute:
     form = _decode(d)
     opcode = d.instruction.opcode

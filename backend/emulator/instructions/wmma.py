@@ -36,6 +36,7 @@ _SHAPES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "b1": ((8, 8, 128),),
 }
 """Shapes (m, n, k) by the type of A."""
+_INTEGERS = ("s8", "u8", "s4", "u4")
 _RESULTS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
 """Types of C and D by the type of A; of integers s32."""
 
@@ -95,6 +96,12 @@ def _check(d: Decoder, type: str, shape: tuple[int, int, int]) -> None:
         d.unsupported()
 
 
+def _check_accumulator(d: Decoder, type: str, shape: tuple[int, int, int]) -> None:
+    """C and D of a type exist in the shapes of some A."""
+    if not any(shape in shapes and type in _RESULTS.get(a, ("s32",)) for a, shapes in _SHAPES.items()):
+        d.unsupported()
+
+
 @lru_cache(maxsize=64)
 def _words(fragment: _Fragment, by_columns: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Line (row, or column of a matrix stored `by_columns`) and place in it, in elements, of each word of a lane: shape (32, words). A
@@ -137,8 +144,10 @@ def wmma_load(d: Decoder) -> Together:
         d.unsupported()
     if matrix != "c":
         _check(d, type, shape)
-    elif type not in ACCUMULATORS:
-        d.unsupported()
+        if BITS[type] < 8 and (matrix, layout) not in (("a", "row"), ("b", "col")):
+            d.unsupported("of less than a byte A lies by rows and B by columns")
+    else:
+        _check_accumulator(d, type, shape)
     d.count(2, 3)
     fragment = _fragment(matrix, type, shape)
     results = d.elements(d.operands[0])
@@ -180,8 +189,9 @@ def wmma_store(d: Decoder) -> Together:
     layout, shape, space = d.take("row", "col"), _shape(d), d.take(*_SPACES) or "generic"
     type = d.modifiers.pop() if d.modifiers else ""
     d.finish()
-    if layout is None or type not in ACCUMULATORS:
+    if layout is None:
         d.unsupported()
+    _check_accumulator(d, type, shape)
     d.count(2, 3)
     fragment = _fragment("d", type, shape)
     sources = d.elements(d.operands[1])
@@ -207,10 +217,12 @@ def wmma_store(d: Decoder) -> Together:
 def wmma_mma(d: Decoder) -> Together:
     opcode = d.instruction.opcode
     saturate = d.take("satfinite") is not None
-    operation = d.take("and", "xor") if d.take("popc") else None
+    operation = d.take("and", "xor")
+    if (d.take("popc") is None) != (operation is None):
+        d.unsupported(".and or .xor goes with .popc")
     _sync_aligned(d)
     layouts = d.take("row", "col"), d.take("row", "col")
-    d.take("rn")
+    rounded = d.take("rn") is not None
     shape = _shape(d)
     if None in layouts or len(d.modifiers) not in (2, 4):
         d.unsupported()
@@ -220,7 +232,7 @@ def wmma_mma(d: Decoder) -> Together:
     allowed = _RESULTS.get(at, ("s32",))
     if at != bt or dt not in allowed or ct not in allowed or (at == "b1") != (operation is not None):
         d.unsupported()
-    if BITS[at] < 8 and layouts != ("row", "col"):
+    if (BITS[at] < 8 and layouts != ("row", "col")) or (saturate and at not in _INTEGERS) or (rounded and at != "f64"):
         d.unsupported()
     d.count(4)
     fragments = [_fragment(name, type, shape) for name, type in zip("dabc", (dt, at, bt, ct), strict=True)]

@@ -78,7 +78,9 @@ def take_form(d: Decoder) -> Form:
     if d.take("aligned") is None:
         d.unsupported(".aligned is missing")
     saturate = d.take("satfinite") is not None
-    operation = d.take("and", "xor") if d.take("popc") else None
+    operation = d.take("and", "xor")
+    if (d.take("popc") is None) != (operation is None):
+        d.unsupported(".and or .xor goes with .popc")
     layouts = d.take("row", "col"), d.take("row", "col")
     rounded = d.take("rn") is not None
     kind = next((m for m in d.modifiers if m.startswith("kind::")), None)

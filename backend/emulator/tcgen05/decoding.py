@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader
+from tilec.backend.emulator.decode import Builder, Decoder, Reader, Together, instruction
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Lanes
+from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.diagnostics import SourceLocation, TilecError
 
+_TARGETS = tuple(f"sm_{chip}{kind}" for chip in (100, 101, 103, 110) for kind in "af")
 _GROUPS = ("cta_group::1", "cta_group::2")
+
+
+def tcgen05(*opcodes: str) -> Callable[[Builder], Builder]:
+    """Registers a builder like `instruction`, for targets that have these instructions."""
+
+    def register(builder: Builder) -> Builder:
+        def build(d: Decoder) -> Execute | Together:
+            if (target := d.program.module.target) not in _TARGETS:
+                d.unsupported(f"tcgen05 exists on {', '.join(_TARGETS)}, not on {target}")
+            return builder(d)
+
+        instruction(*opcodes)(build)
+        return builder
+
+    return register
 
 
 def take_group(d: Decoder) -> Literal[1, 2]:

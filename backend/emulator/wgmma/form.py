@@ -52,7 +52,9 @@ def take_form(d: Decoder, *, sparse: bool) -> Form:
     """Consume all modifiers and operands."""
     take_aligned(d)
     saturate = d.take("satfinite") is not None
-    operation = d.take("and") if d.take("popc") is not None else None
+    operation = d.take("and")
+    if (d.take("popc") is None) != (operation is None):
+        d.unsupported(".and goes with .popc")
     if len(d.modifiers) != 4:
         d.unsupported("wgmma.mma_async takes a shape and three types")
     name, types = d.modifiers[0], d.modifiers[1:]

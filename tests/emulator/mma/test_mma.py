@@ -61,7 +61,11 @@ def test_products(form: tuple[int, int, str, str, str]) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from([f for f in FORMS if f[3] != "b1"]), st.integers(0, 2**32 - 1), st.sampled_from(["random", "adversarial"]))
+@given(
+    st.sampled_from([f for f in FORMS if f[3] != "b1"]),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["random", "adversarial"]),
+)
 def test_products_in_any_order(form: tuple[int, int, str, str, str], seed: int, order: OrderName) -> None:
     a, b, c = operands(form, seed)
     np.testing.assert_array_equal(run(form, (a, b, c), order=order), wrapped(a @ b + c, form[2]))
@@ -166,4 +170,4 @@ def test_a_warp_that_is_not_whole() -> None:
 def test_products_are_counted() -> None:
     body = ".reg .b32 r<20>;\nmma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {r0, r1, r2, r3}, {r4, r5}, {r6}, {r7, r8, r9, r10};"
     ran = emulate(kernel("", body), "k", 2, 96, [])
-    assert ran.statistics.mmas == {"mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32": 6}
+    assert ran.mmas == {"mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32": 6}

@@ -143,7 +143,9 @@ def test_codes_without_a_meaning(form: Form, spelling: str, code: int, meaningfu
         run_sparse(form, spelling, zeros(form), meta, 0)
     assert raised.value.kind is FaultKind.DESCRIPTOR
     last = group_size(form[2]) - 1
-    assert f"sparsity metadata 0b{code:04b} for columns 0 to {last} of row 1 of the warp's 16 mean nothing" in str(raised.value)
+    assert f"sparsity metadata 0b{code:04b} for columns 0 to {last} of row 1 of the warp's 16 mean nothing" in str(
+        raised.value
+    )
 
 
 def test_lanes_that_are_not_asked_may_hold_anything() -> None:
@@ -158,5 +160,7 @@ def test_lanes_that_are_not_asked_may_hold_anything() -> None:
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: "-".join(map(str, f)))
 def test_selectors_that_the_shape_lacks(form: Form) -> None:
     meta = np.full((32, 1), 0x44444444, np.uint32)
-    with pytest.raises(UnsupportedInstruction, match=f"a sparsity selector that is no constant from 0 to {selectors(form) - 1}"):
+    with pytest.raises(
+        UnsupportedInstruction, match=f"a sparsity selector that is no constant from 0 to {selectors(form) - 1}"
+    ):
         run_sparse(form, "sp", zeros(form), meta, selectors(form))

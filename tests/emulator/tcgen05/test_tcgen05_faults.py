@@ -257,6 +257,15 @@ def test_what_stops_by_name(text: str, message: str) -> None:
     assert caught.value.instruction.opcode in text
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100", "sm_120a"])
+def test_other_targets(target: str) -> None:
+    text = program(mma(), 32 * 1024, 32, 1).replace(".target sm_100a", f".target {target}")
+    zeros = np.zeros((1, 128, 32), np.uint32)
+    arguments = [np.zeros(32 * 1024, np.uint8), zeros, zeros.copy()]
+    with pytest.raises(UnsupportedInstruction, match=rf"tcgen05 exists on sm_100a, .*, not on {target}"):
+        emulate(text, "rig", 1, 128, arguments, dynamic_smem=32 * 1024 + 16)
+
+
 def test_zero_columns_that_are_shifted() -> None:
     with pytest.raises(UnsupportedInstruction, match="the emulator does not shift columns"):
         attempt(
