@@ -86,14 +86,15 @@ class Flow:
     def _join(self, cta: Cta) -> None:
         """Join groups that stand at one place after the same calls; unless in lock step, of one warp only."""
         across = self.machine.order.across_warps
-        places: dict[tuple[int, Frame | None, int, bool], list[Group]] = {}
+        places: dict[tuple[int, Frame | None, int, bool, bool], list[Group]] = {}
         for group in cta.groups:
             if group.wait is None:
                 first = int(group.threads[0])
                 # Those that wait for their warpgroup are joined with its other warps in every order.
                 together = group.gathering and self.steps[group.pc].scope == "warpgroup"
                 who = -1 if across else first >> 7 if together else first >> 5
-                places.setdefault((group.pc, group.frame, who, together), []).append(group)
+                # Threads that are complete would gather anew, and for ever, with those that still wait for others.
+                places.setdefault((group.pc, group.frame, who, together, group.gathering), []).append(group)
         for groups in places.values():
             if len(groups) > 1:
                 self._merge(cta, groups)
@@ -103,7 +104,7 @@ class Flow:
         threads = np.sort(np.concatenate([g.threads for g in groups]))
         joined = Group(cta, threads, first.pc, first.frame)
         joined.turns = max(g.turns for g in groups)
-        joined.gathering = all(g.gathering for g in groups)
+        joined.gathering = first.gathering
         kept = [g for g in cta.groups if g not in groups]
         cta.groups = [*kept, joined]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from operator import index
+from typing import Any, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilec.backend.emulator.instructions import register_all
 from tilec.backend.emulator.machine import Machine
@@ -18,10 +20,15 @@ from tilec.backend.emulator.program import Program
 from tilec.backend.emulator.ptx.parser import parse_ptx
 from tilec.backend.emulator.ptx.syntax import Function, Module
 from tilec.backend.target import TARGETS, Target
-from tilec.diagnostics import SourceLocation, TilecError
+from tilec.diagnostics import SourceLocation, TilecError, kind_of
 
 OrderName = Literal["fifo", "random", "adversarial"]
 Extent = int | tuple[int, ...]
+
+_LARGEST_GRID = (2**31 - 1, 65535, 65535)
+"""CTAs along x, y and z that a device takes."""
+_MOST_CTAS = 1 << 24
+"""Of a launch: far more than can be emulated in a day."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +79,18 @@ def emulate(
     TilecError for text or arguments that are wrong.
     """
     register_all()
+    _check_text("the PTX", ptx)
+    _check_text("the name of the file", file)
+    if kernel is not None:
+        _check_text("the kernel's name", kernel)
     module = parse_ptx(ptx, file)
     function = _find_kernel(module, kernel)
     where = SourceLocation(file, max(function.line, 1), 1)
     chip = _target(module, target, where)
     shape = _Shape.of(function, grid, block, cluster, where)
-    if order not in ORDERS:
+    if order not in tuple(ORDERS):
         raise TilecError(f"order {order!r}: it is one of {', '.join(ORDERS)}")
+    seed, dynamic_smem = _whole("seed", seed), _whole("dynamic_smem", dynamic_smem)
     memory = GlobalMemory()
     program = Program(module, function, memory)
     _check_shared(program, chip, dynamic_smem, where)
@@ -142,6 +154,8 @@ def _find_kernel(module: Module, name: str | None) -> Function:
 
 
 def _target(module: Module, wanted: str | None, where: SourceLocation) -> Target:
+    if wanted is not None:
+        _check_text("the target", wanted)
     name = wanted or module.target
     if name in TARGETS:
         return TARGETS[name]
@@ -188,14 +202,44 @@ class _Shape:
             raise TilecError(f"a cluster of {c[0] * c[1] * c[2]} CTAs: there are at most 16")
         if any(a % n for a, n in zip(g, c, strict=True)):
             raise TilecError(f"a grid of {g} CTAs is not made of whole clusters of {c}")
+        if any(a > most for a, most in zip(g, _LARGEST_GRID, strict=True)):
+            raise TilecError(f"a grid of {g} CTAs: a device takes at most {_LARGEST_GRID}")
+        if g[0] * g[1] * g[2] > _MOST_CTAS:
+            raise TilecError(f"a grid of {g} CTAs: the emulator takes at most {_MOST_CTAS} of them")
         return _Shape(g, b, c, bool(clusters) or c != (1, 1, 1))
 
 
 def _triple(name: str, extent: Extent) -> tuple[int, int, int]:
-    given = (extent,) if isinstance(extent, int) else tuple(int(n) for n in extent)
-    if not 1 <= len(given) <= 3 or any(n < (0 if name == "grid" else 1) for n in given):
-        raise TilecError(f"{name} = {extent}: it is (x, y, z), each from 1 on")
+    lowest = 0 if name == "grid" else 1
+    given = _entries(name, extent)
+    if not 1 <= len(given) <= 3 or any(n < lowest for n in given):
+        raise TilecError(
+            f"{name} = {extent!r}: it is one to three whole numbers from {lowest} on, (x, y, z); missing ones are 1"
+        )
     return _padded(given)
+
+
+def _entries(name: str, extent: Any) -> tuple[int, ...]:
+    if isinstance(extent, np.ndarray) and extent.ndim:
+        extent = cast("NDArray[Any]", extent).tolist()
+    if isinstance(extent, list | tuple):
+        return tuple(_whole(f"{name}[{at}]", n) for at, n in enumerate(cast("Sequence[Any]", extent)))
+    return (_whole(name, extent),)
+
+
+def _whole(name: str, value: Any) -> int:
+    """A whole number of any type that is one."""
+    try:
+        return index(value)
+    except TypeError:
+        raise TilecError(f"{name} = {value!r}: it is a whole number, not {kind_of(value)}") from None
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TilecError(
+            f"{name} is {kind_of(value)}, not a str", hint="decode it first" if isinstance(value, bytes) else None
+        )
 
 
 def _padded(given: tuple[int, ...]) -> tuple[int, int, int]:

@@ -96,7 +96,9 @@ class Machine:
                 else:
                     livelock.count(groups)
                 if livelock.probing and livelock.repeats(list(self._ctas()), self.memory):
-                    if livelock.hopeless or not self.flow.let_polls_fail(self._ctas()):
+                    if self._start_cluster():
+                        livelock.reset()
+                    elif livelock.hopeless or not self.flow.let_polls_fail(self._ctas()):
                         report_deadlock(self, list(self._ctas()))
                     continue
                 if livelock.probing:

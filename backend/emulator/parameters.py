@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilec.backend.emulator.memory import GlobalMemory, GlobalSegment, Segment
 from tilec.backend.emulator.ptx.syntax import Function, Variable
 from tilec.backend.emulator.tensor_map import MAP_BYTES, TensorMap
-from tilec.diagnostics import SourceLocation, TilecError
+from tilec.diagnostics import SourceLocation, TilecError, kind_of
 
 if TYPE_CHECKING:
     from tilec.backend.emulator.program import Program
@@ -33,12 +33,16 @@ class HostArrays:
 
     def address(self, array: NDArray[Any], name: str) -> int:
         """The device address of the first element of an array; its memory is copied there at the first call."""
+        _check_elements(array, name)
         owner = array
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         if owner.nbytes == 0:
             return self._memory.allocate(name, 0).address
         low, high = byte_bounds(owner)
+        placed = self._containing(low, high, name)
+        if placed is not None:
+            low = placed
         found = self._placed.get(low)
         if found is None:
             host = _bytes_at(owner, low, high - low)
@@ -50,11 +54,34 @@ class HostArrays:
         segment.writable = segment.writable or array.flags.writeable
         return segment.address + array.ctypes.data - low
 
+    def _containing(self, low: int, high: int, name: str) -> int | None:
+        """Where the memory begins that is placed already and holds these bytes: arrays may share memory with no common owner."""
+        for start, (_, segment) in self._placed.items():
+            if start <= low and high <= start + segment.size:
+                return start
+            if low < start + segment.size and start < high:
+                raise TilecError(
+                    f"the argument for {name} shares memory with the one for {segment.name.removeprefix('array ')}, but they "
+                    "are not views of one array",
+                    hint="make one NumPy array over all of the memory, and pass views of it",
+                )
+        return None
+
     def copy_back(self) -> None:
         """Bring what the kernel wrote back to the host."""
         for host, segment in self._placed.values():
             if segment.writable and host.flags.writeable:
                 host[...] = segment.data[: segment.size]
+
+
+def _check_elements(array: NDArray[Any], name: str) -> None:
+    if array.dtype.hasobject:
+        raise TilecError(f"the argument for {name} is an array of {array.dtype}: a device has no Python objects")
+    if not array.dtype.isnative:
+        raise TilecError(
+            f"the argument for {name} is an array of {array.dtype}, in the byte order of another machine",
+            hint="convert it: array.astype(array.dtype.newbyteorder('='))",
+        )
 
 
 def _bytes_at(owner: NDArray[Any], address: int, size: int) -> NDArray[np.uint8]:
@@ -70,6 +97,10 @@ def encode_parameters(
     kernel: Function, program: Program, args: Sequence[Any], arrays: HostArrays, parameters: Segment
 ) -> None:
     """Write the arguments of a launch as the kernel's parameters, each at its place. Raises TilecError for what does not fit."""
+    if not isinstance(cast(object, args), Sequence) or isinstance(args, str | bytes):
+        raise TilecError(
+            f"args is {kind_of(cast(object, args))}: it is a list with one argument for each of the kernel's parameters",
+        )
     formal = [p for p in kernel.parameters if isinstance(p, Variable)]
     if len(formal) != len(args):
         raise TilecError(
@@ -98,11 +129,9 @@ def _encode(parameter: Variable, argument: Any, arrays: HostArrays) -> bytes:
         case np.ndarray():
             return arrays.address(cast("NDArray[Any]", argument), parameter.name).to_bytes(8, "little")
         case np.generic():
-            return argument.tobytes()
-        case bool() | int():
-            return (argument & ((1 << 8 * parameter.size) - 1)).to_bytes(parameter.size, "little")
-        case float():
-            return np.array(argument, f"f{parameter.size}").tobytes()
+            return _scalar(parameter, argument)
+        case int() | float():
+            return _number(parameter, argument)
         case bytes():
             return argument
         case tuple():
@@ -116,10 +145,41 @@ def _encode(parameter: Variable, argument: Any, arrays: HostArrays) -> bytes:
             )
 
 
+def _scalar(parameter: Variable, argument: np.generic) -> bytes:
+    """A NumPy scalar as it is; a whole number in a wider parameter keeps its value."""
+    kind = argument.dtype.kind
+    if kind not in "biufcV" or not argument.dtype.isnative:
+        raise TilecError(
+            f"argument for {parameter.name} is a NumPy scalar of {argument.dtype}, which kernels do not have"
+        )
+    if kind in "iu" and argument.nbytes < parameter.size in (2, 4, 8):
+        return _number(parameter, int(cast(Any, argument)))
+    return argument.tobytes()
+
+
+def _number(parameter: Variable, argument: float) -> bytes:
+    """A Python number as the parameter's type: a whole one for integers and bits, any for floating point."""
+    size, type = parameter.size, parameter.type
+    floating = ("f16", "f32", "f64") if isinstance(argument, int) else ("f16", "f32", "f64", "b16", "b32", "b64")
+    if type in floating and size == int(type[1:]) // 8:
+        with np.errstate(over="ignore"):
+            return np.array(argument, np.float64).astype(f"f{size}").tobytes()
+    if not isinstance(argument, int):
+        raise TilecError(f"parameter {parameter.name} is .{type}, but the argument is {argument!r}, a float")
+    if not -(1 << 8 * size) // 2 <= argument < 1 << 8 * size:
+        raise TilecError(f"argument {argument} for {parameter.name} does not fit into {size} bytes")
+    return (argument & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
 def _structure(parameter: Variable, members: tuple[Any, ...], arrays: HostArrays) -> bytes:
     """A structure of members, each at the next multiple of its own size, as C lays them out."""
     data = bytearray()
     for member in members:
+        if isinstance(member, int | float) and not isinstance(member, np.generic):
+            raise TilecError(
+                f"a member of the structure for {parameter.name} is {kind_of(member)}, whose size is unknown",
+                hint="pass NumPy scalars, such as np.int32(1), in structures",
+            )
         encoded = _encode(parameter, member, arrays)
         alignment = _MAP_ALIGNMENT if isinstance(member, TensorMap) else min(len(encoded), 16) or 1
         data += bytes(-len(data) % alignment) + encoded

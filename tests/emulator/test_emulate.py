@@ -108,9 +108,37 @@ def test_a_read_only_array_is_not_written() -> None:
         ({"target": "sm_80"}, "error: the emulator knows no target sm_80; it knows sm_90a, sm_100a"),
         ({"block": 1025}, "error: a block of 1025 threads: a CTA has 1 to 1024, at most 64 of them along z"),
         ({"block": (1, 1, 65)}, "error: a block of 65 threads: a CTA has 1 to 1024, at most 64 of them along z"),
-        ({"block": 0}, "error: block = 0: it is (x, y, z), each from 1 on"),
+        ({"block": 0}, "error: block = 0: it is one to three whole numbers from 1 on, (x, y, z); missing ones are 1"),
         ({"grid": 3, "cluster": 2}, "error: a grid of (3, 1, 1) CTAs is not made of whole clusters of (2, 1, 1)"),
         ({"grid": 32, "cluster": 32}, "error: a cluster of 32 CTAs: there are at most 16"),
+        ({"grid": (1, 1, 1, 1)}, "error: grid = (1, 1, 1, 1): it is one to three whole numbers from 0 on"),
+        ({"grid": 1.5}, "error: grid = 1.5: it is a whole number, not a float"),
+        ({"block": (1, "2")}, "error: block[1] = '2': it is a whole number, not a str"),
+        ({"cluster": (1, (2, 3))}, "error: cluster[1] = (2, 3): it is a whole number, not a tuple"),
+        ({"grid": (1, 65536)}, "a grid of (1, 65536, 1) CTAs: a device takes at most (2147483647, 65535, 65535)"),
+        ({"grid": (65536, 65535)}, "a grid of (65536, 65535, 1) CTAs: the emulator takes at most 16777216 of them"),
+        ({"kernel": b"scale"}, "error: the kernel's name is a bytes, not a str\nhint: decode it first"),
+        ({"target": 90}, "error: the target is an int, not a str"),
+        ({"order": []}, "error: order []: it is one of fifo, random, adversarial"),
+        ({"seed": 0.5}, "error: seed = 0.5: it is a whole number, not a float"),
+        ({"dynamic_smem": None}, "error: dynamic_smem = None: it is a whole number, not None"),
+        ({"args": None}, "error: args is None: it is a list with one argument for each of the kernel's parameters"),
+        (
+            {"args": [np.zeros(1, ">f4"), None, 1.0, 1]},
+            "error: the argument for source is an array of >f4, in the byte order of another machine",
+        ),
+        (
+            {"args": [np.zeros(1, object), None, 1.0, 1]},
+            "error: the argument for source is an array of object: a device has no Python objects",
+        ),
+        ({"args": [None, None, 1.0, 1.5]}, "error: parameter count is .u32, but the argument is 1.5, a float"),
+        ({"args": [None, None, 1.0, 1 << 32]}, "error: argument 4294967296 for count does not fit into 4 bytes"),
+        ({"args": [None, None, np.str_("x"), 1]}, "error: argument for factor is a NumPy scalar of <U1"),
+        (
+            {"args": [(1, np.int32(2)), None, 1.0, 1]},
+            "error: a member of the structure for source is an int, whose size is unknown\n"
+            "hint: pass NumPy scalars, such as np.int32(1), in structures",
+        ),
         (
             {"args": []},
             "error: kernel scale has 4 parameters, not 0: source, result, factor, count",
@@ -135,6 +163,42 @@ def test_refused(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(tilec.TilecError) as caught:
         tilec.emulate(COPY, **arguments)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [COPY.encode(), None, 5])
+def test_the_text_is_a_str(text: Any) -> None:
+    with pytest.raises(tilec.TilecError, match="the PTX is .*, not a str"):
+        tilec.emulate(text, "scale", 1, 1, [None, None, 1.0, 0])
+
+
+def test_whole_numbers_of_any_type_are_taken() -> None:
+    source, result = np.ones(8, np.float32), np.zeros(8, np.float32)
+    grid, block = np.array([2, 1, 1]), [np.int64(4)]
+    arguments = [source, result, 3, np.int16(8)]
+    tilec.emulate(COPY, None, grid, block, arguments, cluster=np.int32(2), dynamic_smem=np.int8(4), seed=np.int64(3))  # type: ignore[arg-type]
+    assert result.tolist() == [3.0] * 8
+
+
+def test_a_narrow_scalar_keeps_its_value_in_a_wide_parameter() -> None:
+    text = HEAD + ".visible .entry k(.param .u64 n, .param .u64 to) { .reg .b64 a, d; ld.param.u64 a, [n]; "
+    text += "ld.param.u64 d, [to]; st.global.u64 [d], a; ret; }\n"
+    found = np.zeros(1, np.int64)
+    tilec.emulate(text, None, 1, 1, [np.int8(-3), found])
+    assert found[0] == -3
+
+
+def test_arrays_over_one_buffer_share_memory_too() -> None:
+    """Two arrays that no NumPy array owns: memory is shared where one lies within the other, and refused where they overlap."""
+    buffer = bytearray(64 * 4)
+    whole = np.frombuffer(buffer, np.float32)
+    whole[:] = np.arange(64)
+    tilec.emulate(COPY, None, 1, 16, [whole, np.frombuffer(buffer, np.float32, 16, 16 * 4), np.float32(-1), 16])
+    assert whole[16:32].tolist() == [-float(i) for i in range(16)]
+    halves = [np.frombuffer(buffer, np.float32, 32, start * 4) for start in (0, 16)]
+    with pytest.raises(
+        tilec.TilecError, match="for result shares memory with the one for source, but they are not views"
+    ):
+        tilec.emulate(COPY, None, 1, 16, [*halves, np.float32(-1), 16])
 
 
 def test_several_kernels_need_a_name() -> None:

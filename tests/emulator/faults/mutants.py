@@ -34,8 +34,8 @@ class Fault:
 
     `culprit` is where the code of the line begins that must be named, the `nth` such line of the mutated kernel. `says` is a
     pattern for the whole message behind the kind, up to the kernel's name, in which ``<line>`` stands for the line of another
-    instruction, the one that `other` names by pattern and number; `notes` must be in what follows. `orders` must see it so. The others see nothing, or a fault of that kind or of one of `also`: a race shows in more
-    ways than one.
+    instruction, the one that `other` names by pattern and number; `notes` must be in what follows. `orders`, with `seed`, must
+    see it so. The others see nothing, or a fault of that kind or of one of `also`: a race shows in more ways than one.
     """
 
     error: str
@@ -78,13 +78,15 @@ def line_of(text: str, entry: str, pattern: str, nth: int = 0) -> int:
     return text.count("\n", 0, start + found[nth].start(1)) + 1
 
 
-def source_of(text: str, line: int) -> tuple[int, int] | None:
-    """Line and column that the last `.loc` before a line names; None if there is none, or it names no line."""
-    found: tuple[int, int] | None = None
+def source_of(text: str, line: int) -> tuple[str, int, int] | None:
+    """File (without folders), line and column that the last `.loc` before a line names; None if there is none, or it names no
+    line."""
+    files = {number: name.split("/")[-1] for number, name in re.findall(r'\.file\s+(\d+) "([^"]*)"', text)}
+    found: tuple[str, int, int] | None = None
     for one in text.split("\n")[: line - 1]:
-        if match := re.match(r"\s*\.loc\s+\d+\s+(\d+)\s+(\d+)", one):
-            found = int(match[1]), int(match[2])
-    return found if found is not None and found[0] else None
+        if match := re.match(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)", one):
+            found = files[match[1]], int(match[2]), int(match[3])
+    return found if found is not None and found[1] else None
 
 
 def check(fault: Fault, order: str) -> None:
@@ -115,8 +117,8 @@ def check(fault: Fault, order: str) -> None:
     assert fault.notes in str(caught)
     source = source_of(text, line)
     if source is not None:
-        notes = [note.location for note in caught.diagnostic.notes if note.location is not None]
-        assert (source[0], source[1]) in [(note.line, note.column) for note in notes if not note.file.endswith(".ptx")]
+        places = [note.location for note in caught.diagnostic.notes if note.location is not None]
+        assert source in [(place.file.split("/")[-1], place.line, place.column) for place in places]
 
 
 def subjects_of(faults: list[Fault]) -> list[str]:

@@ -9,6 +9,7 @@ from tilec.backend.emulator.faults import FaultKind
 
 UNINITIALISED, IN_FLIGHT, PROXY = FaultKind.UNINITIALISED, FaultKind.IN_FLIGHT, FaultKind.PROXY_FENCE
 LATE = ("adversarial",)
+"""Only there engines end as late as they may."""
 
 FAULTS = [
     Fault(
@@ -43,7 +44,6 @@ FAULTS = [
         r"cp\.reduce\.async\.bulk\.global",
         r"the bulk reduction reads shared memory at 0x680, where nothing has been written",
     ),
-    # in flight
     Fault(
         "threads do not wait for the tile",
         "tma.sm_90a:tile_scale",
@@ -137,7 +137,6 @@ FAULTS = [
         r"4 bytes of shared memory at 0x800 are written, but at 0x800 the TMA load of line <line> has not completed",
         other=(r"cp\.async\.bulk", 0),
     ),
-    # proxies
     Fault(
         "no proxy fence before the store",
         "tma.sm_100a:tile_scale",
@@ -156,7 +155,7 @@ FAULTS = [
         1,
     ),
     Fault(
-        "no proxy fence, bulk copy to the other CTA",
+        "no proxy fence before a bulk copy to the other CTA",
         "cluster.sm_90a:cluster_async",
         without(r"fence\.proxy\.async"),
         PROXY,
@@ -187,8 +186,10 @@ FAULTS = [
         r"tcgen05\.(cp|mma)",
         r"tcgen05\.cp reads shared memory at 0x1500 through the async proxy, but it was written by ordinary stores that no fence\.proxy\.async has followed",
     ),
+    # Not where the last warp runs first: what a thread has released counts for the fence of any thread that comes later, also of
+    # one that has not waited for it.
     Fault(
-        "the fence comes from one thread, before the barrier",
+        "half of the writers execute the fence",
         "tma.sm_90a:tile_reduce",
         Edit(r"fence\.proxy\.async", "@!%p3 fence.proxy.async"),
         PROXY,

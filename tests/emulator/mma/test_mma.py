@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from isa_fragments import of_a, of_b, of_c
 from numpy.typing import NDArray
-from warp_kernels import BITS, kernel, pack, random_matrix, run_warps, unpack
+from warp_kernels import BITS, Place, kernel, pack, random_matrix, run_warps, unpack
 
 from tilec.backend.emulator.faults import EmulatorFault, FaultKind
 from tilec.backend.emulator.launch import OrderName, emulate
@@ -113,7 +113,7 @@ def test_quads(layouts: tuple[str, str], types: tuple[str, str]) -> None:
             return lane % 4 + low(lane), i
         return (lane & 1) + (i & 2) + low(lane), (i & 4) + (lane & 2) + (i & 1)
 
-    def words(kind: str, matrices: NDArray[np.int64], count: int, place) -> NDArray[np.uint32]:  # type: ignore[no-untyped-def]
+    def words(kind: str, matrices: NDArray[np.int64], count: int, place: Place) -> NDArray[np.uint32]:
         whole = [pack(kind, matrix, count, place) for matrix in matrices]
         return np.stack([whole[lane % 16 // 4][lane] for lane in range(32)])
 

@@ -134,7 +134,7 @@ def finish(instructions: str) -> str:
     )
 
 
-def text(body: str, registers: int, image_bytes: int, *, threads: int = 128, proxy_fence: bool = True) -> str:
+def text(body: str, registers: int, image_bytes: int, *, proxy_fence: bool = True) -> str:
     """The kernel. `body` may use d0... (D), a0 to a3, meta, da and db (descriptors), yes and no, r0 to r9, q0 to q9, p."""
     per_thread = image_bytes // 128
     fill = "".join(
@@ -188,7 +188,7 @@ def run(
     d[: len(inputs.d)] = inputs.d
     a = np.zeros((max(threads, 128), 4), np.uint32) if inputs.a is None else inputs.a
     meta = np.zeros(max(threads, 128), np.uint32) if inputs.meta is None else inputs.meta
-    kernel = text(body, d.shape[1], len(inputs.image), threads=threads, proxy_fence=proxy_fence)
+    kernel = text(body, d.shape[1], len(inputs.image), proxy_fence=proxy_fence)
     arguments: list[Any] = [inputs.image, d, a, meta, *(np.uint64(x) for x in inputs.descriptors)]
     ran = emulate(kernel, "k", 1, threads, arguments, dynamic_smem=len(inputs.image), order=order, seed=seed)
     return d, ran
