@@ -62,9 +62,12 @@ class Livelock:
     def next_in_turn(self, groups: Sequence[Group]) -> Group:
         """Whose turn it is in a probe of groups that the order of the run would choose at random."""
         following = [g for g in groups if _place(g) > self._last]
-        chosen = min(following or groups, key=_place)
-        self._last = _place(chosen)
-        return chosen
+        return min(following or groups, key=_place)
+
+    def takes_turn(self, group: Group) -> None:
+        """Called at each choice of a probe. A state is the same only after a turn of the same group: while several spin, it is
+        not their turns that would change it."""
+        self._last = _place(group)
 
     def repeats(self, ctas: Sequence[Cta], memory: GlobalMemory) -> bool:
         """Called before each choice of a probe: whether the state is one that came before in it, twice."""

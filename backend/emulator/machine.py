@@ -135,12 +135,14 @@ class Machine:
             choice = self.order.choose(groups, [])
             assert not isinstance(choice, AsyncWork)
             group, budget = choice
+            livelock.takes_turn(group)
             turns = group.turns
             self.flow.run(group, budget, groups)
             if group.turns > turns:
                 self.flow.run(group, budget, groups, to_loop_end=True)
         else:
             group = livelock.next_in_turn(groups)
+            livelock.takes_turn(group)
             self.flow.run(group, _PROBE_BUDGET, groups, to_loop_end=True)
         if group.cta.exited:
             self._retire(group.cta)

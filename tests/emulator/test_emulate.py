@@ -167,7 +167,7 @@ def test_refused(changes: dict[str, Any], text: str) -> None:
 
 @pytest.mark.parametrize("text", [COPY.encode(), None, 5])
 def test_the_text_is_a_str(text: Any) -> None:
-    with pytest.raises(tilec.TilecError, match="the PTX is .*, not a str"):
+    with pytest.raises(tilec.TilecError, match=r"the PTX is .*, not a str"):
         tilec.emulate(text, "scale", 1, 1, [None, None, 1.0, 0])
 
 

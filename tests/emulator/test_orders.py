@@ -143,6 +143,55 @@ def test_a_cta_may_wait_for_one_that_starts_later(waits: int, order: OrderName) 
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_all_ctas_can_wait_for_one_another(order: OrderName) -> None:
+    """A barrier across the grid: one thread of each CTA polls a counter, its warp and the other wait for it at bar.sync."""
+    text = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 counter, .param .u64 data) {
+  .reg .pred p, q;
+  .reg .b32 r<8>;
+  .reg .b64 d<4>;
+  ld.param.u64 d0, [counter];
+  ld.param.u64 d1, [data];
+  mov.u32 r0, %tid.x;
+  mov.u32 r1, %ctaid.x;
+  mov.u32 r2, %nctaid.x;
+  mul.wide.u32 d2, r1, 4;
+  add.u64 d2, d1, d2;
+  setp.ne.u32 p, r0, 0;
+  @p bra joined;
+  st.global.u32 [d2], 7;
+  fence.acq_rel.gpu;
+  red.global.add.u32 [d0], 1;
+again:
+  ld.acquire.gpu.global.u32 r3, [d0];
+  setp.ge.u32 q, r3, r2;
+  @q bra joined;
+  nanosleep.u32 100;
+  bra again;
+joined:
+  bar.sync 0;
+  setp.ne.u32 q, r0, 33;
+  @q exit;
+  rem.u32 r4, r1, r2;
+  sub.u32 r4, r2, r4;
+  sub.u32 r4, r4, 1;
+  mul.wide.u32 d3, r4, 4;
+  add.u64 d3, d1, d3;
+  ld.global.u32 r5, [d3];
+  add.u32 r5, r5, r1;
+  st.global.u32 [d2+32], r5;
+  exit;
+}
+"""
+    data = np.zeros(16, np.uint32)
+    emulate(text, "k", (6, 1, 1), (40, 1, 1), [np.zeros(1, np.uint32), data], order=order)
+    assert data[8:14].tolist() == [7, 8, 9, 10, 11, 12]
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_a_flag_that_nobody_sets(order: OrderName) -> None:
     with pytest.raises(EmulatorFault) as caught:
         launch_flag(0, order, 1, ctas=1)
