@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from tilec.backend.emulator.decode import find_builder
+from tilec.backend.emulator.execution.decode import find_builder
 from tilec.backend.emulator.instructions import register_all
-from tilec.backend.emulator.types import is_type
+from tilec.backend.emulator.numbers.types import is_type
 
 PAGE = Path(__file__).parent / "emulator.md"
 _BEGIN, _END = "<!-- forms -->\n", "<!-- end of forms -->\n"

@@ -11,12 +11,12 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tilec.backend.emulator.execution.machine import Machine
+from tilec.backend.emulator.execution.orders import ORDERS
+from tilec.backend.emulator.execution.program import Program
 from tilec.backend.emulator.instructions import register_all
-from tilec.backend.emulator.machine import Machine
-from tilec.backend.emulator.memory import GlobalMemory, Segment
-from tilec.backend.emulator.orders import ORDERS
+from tilec.backend.emulator.memory.address_space import GlobalMemory, Segment
 from tilec.backend.emulator.parameters import HostArrays, encode_parameters
-from tilec.backend.emulator.program import Program
 from tilec.backend.emulator.ptx.parser import parse_ptx
 from tilec.backend.emulator.ptx.syntax import Function, Module
 from tilec.backend.target import TARGETS, Target

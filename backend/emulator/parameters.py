@@ -10,13 +10,13 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.memory import GlobalMemory, GlobalSegment, Segment
+from tilec.backend.emulator.memory.address_space import GlobalMemory, GlobalSegment, Segment
 from tilec.backend.emulator.ptx.syntax import Function, Variable
 from tilec.backend.emulator.tensor_map import MAP_BYTES, TensorMap
 from tilec.diagnostics import SourceLocation, TilecError, kind_of
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.program import Program
+    from tilec.backend.emulator.execution.program import Program
 
 
 _MAP_ALIGNMENT = 64
@@ -129,7 +129,7 @@ def _encode(parameter: Variable, argument: Any, arrays: HostArrays) -> bytes:
         case np.ndarray():
             return arrays.address(cast("NDArray[Any]", argument), parameter.name).to_bytes(8, "little")
         case np.generic():
-            return _scalar(parameter, argument)
+            return _scalar(parameter, cast("np.generic[Any]", argument))
         case int() | float():
             return _number(parameter, argument)
         case bytes():
@@ -153,7 +153,7 @@ def _scalar(parameter: Variable, argument: np.generic) -> bytes:
             f"argument for {parameter.name} is a NumPy scalar of {argument.dtype}, which kernels do not have"
         )
     if kind in "iu" and argument.nbytes < parameter.size in (2, 4, 8):
-        return _number(parameter, int(cast(Any, argument)))
+        return _number(parameter, int(cast("Any", argument)))
     return argument.tobytes()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tilec.backend.emulator.steps import Step, Steps
+from tilec.backend.emulator.execution.steps import Step, Steps
 
 _EVIDENCE = {"hardware": "hardware", "foreign": "foreign"}
 """By folder; what runs elsewhere is judged by the rule."""

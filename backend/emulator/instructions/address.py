@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from tilec.backend.emulator.memory.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from tilec.backend.emulator.numbers.types import Values, dtype_of
 from tilec.backend.emulator.ptx.syntax import Address, Operand, Symbol
-from tilec.backend.emulator.types import Values, dtype_of
 
 _WINDOWS = {
     "shared": SHARED_WINDOW,

@@ -7,18 +7,18 @@ from collections.abc import Callable, Generator
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator import mbarrier
-from tilec.backend.emulator.accesses import Access, resolve, subset
-from tilec.backend.emulator.async_copies import AsyncCopies, Copy
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.engines import AsyncWork
+from tilec.backend.emulator.execution.lanes import Execute, Lanes, Wait
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.load_store import take_policy
-from tilec.backend.emulator.lanes import Execute, Lanes, Wait
+from tilec.backend.emulator.memory.accesses import Access, resolve, subset
+from tilec.backend.emulator.memory.async_copies import AsyncCopies, Copy
+from tilec.backend.emulator.memory.unfenced import writers_of
+from tilec.backend.emulator.numbers.types import Values
 from tilec.backend.emulator.ptx.syntax import Integer, Not, Operand, Register
-from tilec.backend.emulator.types import Values
-from tilec.backend.emulator.unfenced import writers_of
+from tilec.backend.emulator.synchronisation import mbarrier
 
 _BYTE = np.dtype(np.uint8)
 

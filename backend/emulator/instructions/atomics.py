@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator import combine
-from tilec.backend.emulator.accesses import check_writable, resolve, subset
-from tilec.backend.emulator.combine import ELEMENTS, Element
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, Reader, Writer, instruction
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Decoder, Reader, Writer, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.fences import SCOPES, publish
 from tilec.backend.emulator.instructions.load_store import state_space, take_policy, vector_elements
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.memory import GlobalSegment, Segment
+from tilec.backend.emulator.memory.accesses import check_writable, resolve, subset
+from tilec.backend.emulator.memory.address_space import GlobalSegment, Segment
+from tilec.backend.emulator.memory.shared import SharedMemory
+from tilec.backend.emulator.numbers import combine
+from tilec.backend.emulator.numbers.combine import ELEMENTS, Element
+from tilec.backend.emulator.numbers.types import Values
 from tilec.backend.emulator.ptx.syntax import Operand, Sink
-from tilec.backend.emulator.shared import SharedMemory
-from tilec.backend.emulator.types import Values
 
 _SPACES = ("global", "shared", "shared::cta", "shared::cluster")
 _OPERATIONS = ("and", "or", "xor", "cas", "exch", "add", "inc", "dec", "min", "max")

@@ -8,12 +8,12 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader, Together, instruction
+from tilec.backend.emulator.execution.decode import Decoder, Reader, Together, instruction
+from tilec.backend.emulator.execution.lanes import Answer, Execute, Lanes, Part, Wait
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.fences import publish
-from tilec.backend.emulator.lanes import Answer, Execute, Lanes, Part, Wait
-from tilec.backend.emulator.named_barriers import BARRIERS, Episode, NamedBarriers, Purpose
 from tilec.backend.emulator.ptx.syntax import Operand
+from tilec.backend.emulator.synchronisation.named_barriers import BARRIERS, Episode, NamedBarriers, Purpose
 
 Mode = Literal["sync", "arrive", "red"]
 _Arrival = tuple[int, int | None, NDArray[np.intp]]

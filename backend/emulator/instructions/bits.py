@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.typed import elementwise, take_type
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.types import Values, dtype_of, is_signed
+from tilec.backend.emulator.numbers.types import Values, dtype_of, is_signed
 
 _NOT_FOUND = np.uint32(0xFFFFFFFF)
 _WORD = np.uint32(32)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.engines import AsyncWork
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.bulk_groups import BulkGroups
-from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.tma.maps import each
 from tilec.backend.emulator.tma.placement import UNIT, Placement, place
 from tilec.backend.emulator.tma.reductions import OPERATIONS, TO_GLOBAL, TO_SHARED, Reduction, reduction

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, instruction
-from tilec.backend.emulator.lanes import Answer, Execute, Lanes, Part, Wait
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Answer, Execute, Lanes, Part, Wait
 from tilec.backend.emulator.ptx.syntax import Integer
 from tilec.backend.emulator.tma.transfer import Operation
 

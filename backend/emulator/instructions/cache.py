@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.accesses import resolve, store
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.load_store import state_space
-from tilec.backend.emulator.lanes import Execute, Lanes
+from tilec.backend.emulator.memory.accesses import resolve, store
 from tilec.backend.emulator.ptx.syntax import Integer, Operand
 
 _PRIORITIES = ("L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged")

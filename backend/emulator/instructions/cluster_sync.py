@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from tilec.backend.emulator.cluster_barrier import ClusterBarrier
-from tilec.backend.emulator.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.lanes import Answer, Execute, Lanes, Wait
 from tilec.backend.emulator.instructions.fences import publish
-from tilec.backend.emulator.lanes import Answer, Execute, Lanes, Wait
+from tilec.backend.emulator.synchronisation.cluster_barrier import ClusterBarrier
 
 
 def _barrier(lanes: Lanes) -> ClusterBarrier:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.instructions.typed import BITS, INTEGERS, SIGNED, UNSIGNED, parts_of
-from tilec.backend.emulator.lanes import Execute, Lanes
+from tilec.backend.emulator.numbers.types import Values, dtype_of, is_type
 from tilec.backend.emulator.ptx.syntax import Pair
-from tilec.backend.emulator.types import Values, dtype_of, is_type
 
 Compare = Callable[[Any, Any], Any]
 

@@ -7,15 +7,15 @@ from typing import cast
 
 import numpy as np
 
-from tilec.backend.emulator import float_codes, floats
-from tilec.backend.emulator.decode import Decoder, instruction
-from tilec.backend.emulator.floats import KINDS
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.convert_packed import PACKED, convert_packed
 from tilec.backend.emulator.instructions.typed import elementwise
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.narrow_floats import decode_bf16
-from tilec.backend.emulator.rounding import Array, Mode, directed, narrowed, to_integral, to_odd, two_sum
-from tilec.backend.emulator.types import Values, dtype_of
+from tilec.backend.emulator.numbers import float_codes, floats
+from tilec.backend.emulator.numbers.floats import KINDS
+from tilec.backend.emulator.numbers.narrow_floats import decode_bf16
+from tilec.backend.emulator.numbers.rounding import Array, Mode, directed, narrowed, to_integral, to_odd, two_sum
+from tilec.backend.emulator.numbers.types import Values, dtype_of
 
 INTEGERS = tuple(f"{kind}{bits}" for kind in "us" for bits in (8, 16, 32, 64))
 FLOATS = ("bf16", "f16", "f32", "f64")

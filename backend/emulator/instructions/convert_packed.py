@@ -8,14 +8,14 @@ from typing import cast
 
 import numpy as np
 
-from tilec.backend.emulator import float_codes, floats
-from tilec.backend.emulator.decode import Decoder, Reader
-from tilec.backend.emulator.float_codes import encoder
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.narrow_floats import decode, decode_bf16
+from tilec.backend.emulator.execution.decode import Decoder, Reader
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
+from tilec.backend.emulator.numbers import float_codes, floats
+from tilec.backend.emulator.numbers.float_codes import encoder
+from tilec.backend.emulator.numbers.narrow_floats import decode, decode_bf16
+from tilec.backend.emulator.numbers.rounding import Array, Mode
+from tilec.backend.emulator.numbers.types import dtype_of
 from tilec.backend.emulator.ptx.syntax import Vector
-from tilec.backend.emulator.rounding import Array, Mode
-from tilec.backend.emulator.types import dtype_of
 
 
 @dataclass(frozen=True)

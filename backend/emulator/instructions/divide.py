@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder
+from tilec.backend.emulator.execution.decode import Decoder
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.typed import INTEGERS, elementwise, typed
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.types import Values, dtype_of, is_signed
+from tilec.backend.emulator.numbers.types import Values, dtype_of, is_signed
 
 
 @typed("div rem", INTEGERS)

@@ -11,12 +11,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.instructions.multiply import product
 from tilec.backend.emulator.instructions.typed import take_type
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.types import Values, dtype_of
+from tilec.backend.emulator.numbers.types import Values, dtype_of
 
 _TYPES = ("u32", "s32", "u64", "s64")
 

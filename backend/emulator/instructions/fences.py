@@ -7,9 +7,9 @@ the async proxy.
 
 from __future__ import annotations
 
-from tilec.backend.emulator.decode import Decoder, instruction
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.unfenced import writers_of
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
+from tilec.backend.emulator.memory.unfenced import writers_of
 
 SCOPES = ("cta", "cluster", "gpu", "sys")
 

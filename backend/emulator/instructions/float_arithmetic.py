@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from tilec.backend.emulator import float_codes, floats
-from tilec.backend.emulator.decode import Decoder, instruction
-from tilec.backend.emulator.floats import KINDS, Kind
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.typed import elementwise, parts_of, take_type
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.rounding import Array, Mode
-from tilec.backend.emulator.types import Values
+from tilec.backend.emulator.numbers import float_codes, floats
+from tilec.backend.emulator.numbers.floats import KINDS, Kind
+from tilec.backend.emulator.numbers.rounding import Array, Mode
+from tilec.backend.emulator.numbers.types import Values
 
 SINGLE = ("f32", "f32x2")
 HALVES = ("f16", "f16x2", "bf16", "bf16x2")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
-from tilec.backend.emulator.float_codes import first_nan, quiet
-from tilec.backend.emulator.floats import KINDS
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.float_arithmetic import HALVES, Function, on_numbers, take_flush
 from tilec.backend.emulator.instructions.typed import elementwise, take_type
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.rounding import Array
-from tilec.backend.emulator.types import Values
+from tilec.backend.emulator.numbers.float_codes import first_nan, quiet
+from tilec.backend.emulator.numbers.floats import KINDS
+from tilec.backend.emulator.numbers.rounding import Array
+from tilec.backend.emulator.numbers.types import Values
 
 
 @instruction("abs", "neg")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.typed import (
     INTEGERS,
     PAIRS,
@@ -18,8 +19,7 @@ from tilec.backend.emulator.instructions.typed import (
     take_type,
     typed,
 )
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.types import Values, dtype_of
+from tilec.backend.emulator.numbers.types import Values, dtype_of
 
 Binary = Callable[[Any, Any], Any]
 

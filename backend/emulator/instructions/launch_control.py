@@ -7,14 +7,14 @@ from collections.abc import Generator
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, instruction
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.engines import AsyncWork
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
+from tilec.backend.emulator.execution.machine import Machine
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.machine import Machine
-from tilec.backend.emulator.mbarrier import find
-from tilec.backend.emulator.types import Values
+from tilec.backend.emulator.numbers.types import Values
+from tilec.backend.emulator.synchronisation.mbarrier import find
 
 _RESPONSE_BYTES = 16
 _OFFSET = 0xFFFFFF

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.accesses import load, store
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.instructions.fences import SCOPES, publish
-from tilec.backend.emulator.lanes import Execute, Lanes
+from tilec.backend.emulator.memory.accesses import load, store
+from tilec.backend.emulator.numbers.types import BITS, Values, bytes_of
 from tilec.backend.emulator.ptx.syntax import Address, Operand, Sink, Symbol
-from tilec.backend.emulator.types import BITS, Values, bytes_of
 
 _SHARED = ("shared", "shared::cta", "shared::cluster")
 _LOAD_SPACES = ("global", *_SHARED, "param", "param::entry", "param::func", "local", "const")

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.instructions.typed import BITS, elementwise, take_type
-from tilec.backend.emulator.lanes import Execute, Lanes
+from tilec.backend.emulator.numbers.types import Values
 from tilec.backend.emulator.ptx.syntax import Integer, Pair
-from tilec.backend.emulator.types import Values
 
 OfBits = Callable[[tuple[Values, ...]], Values]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.accesses import load, store
-from tilec.backend.emulator.decode import Decoder, Reader, Together, instruction
-from tilec.backend.emulator.lanes import Lanes
+from tilec.backend.emulator.execution.decode import Decoder, Reader, Together, instruction
+from tilec.backend.emulator.execution.lanes import Lanes
+from tilec.backend.emulator.memory.accesses import load, store
 from tilec.backend.emulator.mma.registers import check_whole, read, write
 
 _NUMBERS = {"x1": 1, "x2": 2, "x4": 4}

@@ -11,15 +11,15 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.accesses import resolve
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.fences import publish
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.mbarrier import MBarrier, MBarriers, find, pending_of
+from tilec.backend.emulator.memory.accesses import resolve
+from tilec.backend.emulator.numbers.types import Values
 from tilec.backend.emulator.ptx.syntax import Sink
-from tilec.backend.emulator.types import Values
+from tilec.backend.emulator.synchronisation.mbarrier import MBarrier, MBarriers, find, pending_of
 
 _OFFSET = 0xFFFFFF
 

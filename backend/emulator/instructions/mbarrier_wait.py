@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Writer, instruction
+from tilec.backend.emulator.execution.decode import Decoder, Writer, instruction
+from tilec.backend.emulator.execution.lanes import Answer, Execute, Lanes, Part, Wait
+from tilec.backend.emulator.execution.polls import Polls
 from tilec.backend.emulator.instructions.mbarrier import take_b64, take_semantics, take_space, uses
-from tilec.backend.emulator.lanes import Answer, Execute, Lanes, Part, Wait
-from tilec.backend.emulator.mbarrier import MBarrier, find, phase_of
-from tilec.backend.emulator.polls import Polls
+from tilec.backend.emulator.synchronisation.mbarrier import MBarrier, find, phase_of
 
 
 @instruction("mbarrier.test_wait", "mbarrier.try_wait")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, Together, instruction
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.matrix_values import ACCUMULATORS, BITS, accumulate, fused_doubles, products
+from tilec.backend.emulator.execution.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.lanes import Lanes
+from tilec.backend.emulator.matrices.values import ACCUMULATORS, BITS, accumulate, fused_doubles, products
 from tilec.backend.emulator.mma.forms import DENSE, Form, take_form
 from tilec.backend.emulator.mma.fragments import QUADS, accumulator, operand_a, operand_b
 from tilec.backend.emulator.mma.operands import Operands, bind, placed

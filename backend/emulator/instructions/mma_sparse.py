@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilec.backend.emulator.decode import Decoder, Together, instruction
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.matrix_values import BITS, accumulate, products
+from tilec.backend.emulator.execution.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.lanes import Lanes
+from tilec.backend.emulator.matrices.values import BITS, accumulate, products
 from tilec.backend.emulator.mma.forms import SPARSE, take_form
 from tilec.backend.emulator.mma.fragments import accumulator, operand_a, operand_b
 from tilec.backend.emulator.mma.operands import bind

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.integer import saturated
 from tilec.backend.emulator.instructions.typed import INTEGERS, elementwise, take_type, typed
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.types import Values, bytes_of, dtype_of, is_signed
+from tilec.backend.emulator.numbers.types import Values, bytes_of, dtype_of, is_signed
 
 MODES = ("lo", "hi", "wide")
 Product = Callable[[Any, Any], Any]

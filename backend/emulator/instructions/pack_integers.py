@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.typed import elementwise
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.types import Values
+from tilec.backend.emulator.numbers.types import Values
 
 _BITS = {f"{kind}{bits}": bits for kind in "us" for bits in (2, 4, 8, 16)}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.typed import elementwise, packed, parts_of, take_type
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.types import Values
+from tilec.backend.emulator.numbers.types import Values
 
 _MODES = {
     "f4e": ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),

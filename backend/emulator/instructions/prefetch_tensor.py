@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.tensor_copy import LOAD_MODES, map_operand, take_mode, take_rank
-from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.tma.maps import each
 from tilec.backend.emulator.tma.transfer import aligned
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Together, instruction
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.types import dtype_of
-from tilec.backend.emulator.warps import groups, members
+from tilec.backend.emulator.execution.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.lanes import Lanes
+from tilec.backend.emulator.numbers.types import dtype_of
+from tilec.backend.emulator.synchronisation.warps import groups, members
 
 Reduction = Callable[[NDArray[Any]], Any]
 """From the values of a group to one value of the same type."""

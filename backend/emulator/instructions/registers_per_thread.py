@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.lanes import Lanes
 from tilec.backend.emulator.faults import FaultKind, Place, fail
-from tilec.backend.emulator.lanes import Lanes
 from tilec.backend.emulator.ptx.syntax import Integer
 
 _WARPS = 4

@@ -12,19 +12,20 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator import combine, mbarrier
-from tilec.backend.emulator.accesses import Access, check_writable, resolve, subset
-from tilec.backend.emulator.combine import ELEMENTS, Combine
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.engines import AsyncWork
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.fences import publish
 from tilec.backend.emulator.instructions.load_store import SCALARS, vector_elements
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.memory import GlobalSegment
+from tilec.backend.emulator.memory.accesses import Access, check_writable, resolve, subset
+from tilec.backend.emulator.memory.address_space import GlobalSegment
+from tilec.backend.emulator.memory.shared import SharedMemory
+from tilec.backend.emulator.numbers import combine
+from tilec.backend.emulator.numbers.combine import ELEMENTS, Combine
+from tilec.backend.emulator.numbers.types import BITS, Values, bytes_of
 from tilec.backend.emulator.ptx.syntax import Integer
-from tilec.backend.emulator.shared import SharedMemory
-from tilec.backend.emulator.types import BITS, Values, bytes_of
+from tilec.backend.emulator.synchronisation import mbarrier
 
 _REDUCTIONS = {
     "inc": ("u32",),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.memory import LOCAL_WINDOW
+from tilec.backend.emulator.memory.address_space import LOCAL_WINDOW
+from tilec.backend.emulator.memory.stack import Stack
+from tilec.backend.emulator.numbers.types import Values, dtype_of
 from tilec.backend.emulator.ptx.syntax import Integer
-from tilec.backend.emulator.stack import Stack
-from tilec.backend.emulator.types import Values, dtype_of
 
 _ALIGNMENT = 8
 _COARSEST = 1 << 23

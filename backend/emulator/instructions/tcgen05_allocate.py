@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.accesses import store
-from tilec.backend.emulator.decode import Decoder, Together
+from tilec.backend.emulator.execution.decode import Decoder, Together
+from tilec.backend.emulator.execution.group import as_index
+from tilec.backend.emulator.execution.lanes import Lanes, Part, Wait
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.group import as_index
-from tilec.backend.emulator.lanes import Lanes, Part, Wait
+from tilec.backend.emulator.memory.accesses import store
 from tilec.backend.emulator.tcgen05.allocator import Allocator, Request
 from tilec.backend.emulator.tcgen05.decoding import each_warp, shared_value, take_aligned, take_group, tcgen05
 

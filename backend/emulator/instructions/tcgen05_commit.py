@@ -6,12 +6,12 @@ from collections.abc import Generator, Sequence
 
 import numpy as np
 
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, Reader
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Decoder, Reader
+from tilec.backend.emulator.execution.engines import AsyncWork
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.mbarrier import MBarrier, find
+from tilec.backend.emulator.synchronisation.mbarrier import MBarrier, find
 from tilec.backend.emulator.tcgen05.decoding import take_group, tcgen05
 from tilec.backend.emulator.tcgen05.pipeline import Pipeline, once, queue_of
 
@@ -38,8 +38,7 @@ def commit(d: Decoder) -> Execute:
         masks = None if mask is None else np.broadcast_to(mask(lanes), (lanes.count,))
         for lane in range(lanes.count):
             where = int(addresses[lane])
-            chosen = 1 << (where >> 24) if masks is None else int(masks[lane])
-            ranks = [rank for rank in range(chosen.bit_length()) if chosen >> rank & 1]
+            ranks = [where >> 24] if masks is None else [rank for rank in range(16) if int(masks[lane]) >> rank & 1]
             _submit(lanes, lane, group, where & 0xFFFFFF, ranks)
 
     return execute

@@ -8,11 +8,11 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.decode import Decoder
+from tilec.backend.emulator.execution.engines import AsyncWork
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.matrix_layout import chunks, decode_tcgen05, gather
+from tilec.backend.emulator.matrices.layout import chunks, decode_tcgen05, gather
 from tilec.backend.emulator.tcgen05.decoding import take_group, tcgen05
 from tilec.backend.emulator.tcgen05.operands import nibbles, sixes
 from tilec.backend.emulator.tcgen05.pipeline import Operation, Pipeline, once, pair_of, queue_of

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader, Together
+from tilec.backend.emulator.execution.decode import Decoder, Reader, Together
+from tilec.backend.emulator.execution.lanes import Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Lanes
 from tilec.backend.emulator.ptx.syntax import Integer, Operand, Register
 from tilec.backend.emulator.tcgen05.decoding import each_warp, shared_value, take_aligned, tcgen05
 from tilec.backend.emulator.tcgen05.layouts import MOST_REPEATS, REGISTERS_OF_ONE, Fragment, fragment

@@ -8,9 +8,9 @@ from typing import cast
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, Reader
+from tilec.backend.emulator.execution.decode import Decoder, Reader
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.ptx.syntax import Address, Integer, Operand, Vector
 from tilec.backend.emulator.tcgen05.arguments import Arguments
 from tilec.backend.emulator.tcgen05.decoding import take_group, tcgen05

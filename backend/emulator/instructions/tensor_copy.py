@@ -12,11 +12,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader, instruction
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.decode import Decoder, Reader, instruction
+from tilec.backend.emulator.execution.engines import AsyncWork
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind, UnsupportedInstruction
 from tilec.backend.emulator.instructions.bulk_groups import BulkGroups
-from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.backend.emulator.ptx.syntax import Address
 from tilec.backend.emulator.tma import tf32
 from tilec.backend.emulator.tma.access import Refusal, TensorAccess, access_of

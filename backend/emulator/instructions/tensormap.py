@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilec.backend.emulator import accesses
-from tilec.backend.emulator.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.instructions.fences import publish
-from tilec.backend.emulator.lanes import Execute, Lanes
+from tilec.backend.emulator.memory import accesses
 from tilec.backend.emulator.ptx.syntax import Integer
 from tilec.backend.emulator.tma.descriptor import BLANK, MAP_BYTES, Descriptor, decode
 from tilec.backend.emulator.tma.maps import each

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilec.backend.emulator import floats
-from tilec.backend.emulator.decode import Decoder, instruction
-from tilec.backend.emulator.floats import KINDS
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute
 from tilec.backend.emulator.instructions.float_arithmetic import HALVES, on_numbers, take_flush
 from tilec.backend.emulator.instructions.typed import elementwise, take_type
-from tilec.backend.emulator.lanes import Execute
-from tilec.backend.emulator.rounding import Array
-from tilec.backend.emulator.types import Values
+from tilec.backend.emulator.numbers import floats
+from tilec.backend.emulator.numbers.floats import KINDS
+from tilec.backend.emulator.numbers.rounding import Array
+from tilec.backend.emulator.numbers.types import Values
 
 _NAN_F64 = np.uint64(0x7FFFFFFF00000000)
 

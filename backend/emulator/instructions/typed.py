@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
-from tilec.backend.emulator.lanes import Execute, Lanes
-from tilec.backend.emulator.types import Values
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
+from tilec.backend.emulator.numbers.types import Values
 
 UNSIGNED = ("u16", "u32", "u64")
 SIGNED = ("s16", "s32", "s64")

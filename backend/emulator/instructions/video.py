@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, Reader, Writer, instruction
-from tilec.backend.emulator.lanes import Execute, Lanes
+from tilec.backend.emulator.execution.decode import Decoder, Reader, Writer, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
+from tilec.backend.emulator.numbers.types import Values
 from tilec.backend.emulator.ptx.syntax import Operand, Part
-from tilec.backend.emulator.types import Values
 
 COMPARISONS: dict[str, np.ufunc] = {
     "eq": np.equal,

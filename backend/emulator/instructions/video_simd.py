@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.instructions.video import COMPARISONS, extended, limits, low_word, take_word_types
-from tilec.backend.emulator.lanes import Execute, Lanes
+from tilec.backend.emulator.numbers.types import Values
 from tilec.backend.emulator.ptx.syntax import Operand, Part
-from tilec.backend.emulator.types import Values
 
 Elements = Callable[[Lanes], Values]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, Together, instruction
-from tilec.backend.emulator.lanes import Execute, Lanes
+from tilec.backend.emulator.execution.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
+from tilec.backend.emulator.numbers.types import dtype_of
 from tilec.backend.emulator.ptx.syntax import Pair
-from tilec.backend.emulator.types import dtype_of
-from tilec.backend.emulator.warps import ballot, groups, lane_bits, members
+from tilec.backend.emulator.synchronisation.warps import ballot, groups, lane_bits, members
 
 
 @instruction("vote.sync")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Decoder, instruction
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Decoder, instruction
+from tilec.backend.emulator.execution.lanes import Answer, Execute, Lanes, Part, Wait
 from tilec.backend.emulator.instructions.fences import publish
-from tilec.backend.emulator.lanes import Answer, Execute, Lanes, Part, Wait
-from tilec.backend.emulator.warps import by_mask, check_inside, lane_bits
+from tilec.backend.emulator.synchronisation.warps import by_mask, check_inside, lane_bits
 
 
 class _Meeting:

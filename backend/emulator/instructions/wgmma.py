@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilec.backend.emulator.decode import Decoder, Together, instruction
-from tilec.backend.emulator.lanes import Lanes, Part, Wait
+from tilec.backend.emulator.execution.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.lanes import Lanes, Part, Wait
 from tilec.backend.emulator.ptx.syntax import Integer
 from tilec.backend.emulator.wgmma.form import take_aligned
 from tilec.backend.emulator.wgmma.product import build

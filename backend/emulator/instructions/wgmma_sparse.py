@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilec.backend.emulator.decode import Decoder, Together, instruction
+from tilec.backend.emulator.execution.decode import Decoder, Together, instruction
 from tilec.backend.emulator.wgmma.product import build
 
 

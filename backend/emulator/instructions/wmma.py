@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.accesses import load, store
-from tilec.backend.emulator.decode import Decoder, Reader, Together, instruction
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.matrix_values import ACCUMULATORS, BITS, RAW, accumulate, fused_doubles, products, values
+from tilec.backend.emulator.execution.decode import Decoder, Reader, Together, instruction
+from tilec.backend.emulator.execution.lanes import Lanes
+from tilec.backend.emulator.matrices.values import ACCUMULATORS, BITS, RAW, accumulate, fused_doubles, products, values
+from tilec.backend.emulator.memory.accesses import load, store
 from tilec.backend.emulator.mma.registers import check_whole, read, write
 from tilec.backend.emulator.ptx.syntax import Operand
 

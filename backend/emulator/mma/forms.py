@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tilec.backend.emulator.decode import Decoder
+from tilec.backend.emulator.execution.decode import Decoder
 
 Extents = tuple[int, int, int]
 """m, n, k."""

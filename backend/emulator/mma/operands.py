@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader, Writer
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.matrix_values import ACCUMULATORS, BITS, RAW, values
+from tilec.backend.emulator.execution.decode import Decoder, Reader, Writer
+from tilec.backend.emulator.execution.lanes import Lanes
+from tilec.backend.emulator.matrices.values import ACCUMULATORS, BITS, RAW, values
 from tilec.backend.emulator.mma.forms import Types
 from tilec.backend.emulator.mma.fragments import Fragment
 from tilec.backend.emulator.mma.registers import read, write

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Reader, Writer
+from tilec.backend.emulator.execution.decode import Reader, Writer
+from tilec.backend.emulator.execution.lanes import Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Lanes
 
 
 def check_whole(lanes: Lanes) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader
+from tilec.backend.emulator.execution.decode import Decoder, Reader
+from tilec.backend.emulator.execution.lanes import Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.matrix_values import expanded
+from tilec.backend.emulator.matrices.values import expanded
 from tilec.backend.emulator.ptx.syntax import Integer, Operand
 
 _ORDERED = (0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)

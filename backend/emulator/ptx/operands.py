@@ -55,6 +55,8 @@ def predicate(cursor: Cursor, scope: Scope) -> Register:
     found = named(cursor, scope)
     if not isinstance(found, Register):
         cursor.fail(f"'{cursor.texts[at]}' is not a register", "only a predicate register can stand here", at=at)
+    if found.type != "pred":
+        cursor.fail(f"register '{found.name}' is .{found.type}", "only a predicate register can stand here", at=at)
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator import matrix_values
+from tilec.backend.emulator.matrices import values as matrix_values
 
 
 def accumulate(

@@ -10,7 +10,7 @@ from tilec.backend.emulator.faults import FaultKind, Place, fail
 from tilec.backend.emulator.tcgen05.tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.cta import Cluster, Cta
+    from tilec.backend.emulator.execution.cta import Cluster, Cta
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.narrow_floats import decode
+from tilec.backend.emulator.numbers.narrow_floats import decode
 from tilec.backend.emulator.tcgen05.region import Region, bits
 
 

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Builder, Decoder, Reader, Together, instruction
+from tilec.backend.emulator.execution.decode import Builder, Decoder, Reader, Together, instruction
+from tilec.backend.emulator.execution.lanes import Execute, Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Execute, Lanes
 from tilec.diagnostics import SourceLocation, TilecError
 
 _TARGETS = tuple(f"sm_{chip}{kind}" for chip in (100, 101, 103, 110) for kind in "af")

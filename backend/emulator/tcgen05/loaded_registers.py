@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from tilec.backend.emulator.tcgen05.tensor_memory import Access, TensorMemory
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.lanes import Lanes
-    from tilec.backend.emulator.steps import Step
+    from tilec.backend.emulator.execution.lanes import Lanes
+    from tilec.backend.emulator.execution.steps import Step
 
 
 class LoadedRegisters:

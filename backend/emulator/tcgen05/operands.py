@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.matrix_layout import Major, gather
-from tilec.backend.emulator.matrix_values import BITS, RAW, values
-from tilec.backend.emulator.narrow_floats import decode
+from tilec.backend.emulator.matrices.layout import Major, gather
+from tilec.backend.emulator.matrices.values import BITS, RAW, values
+from tilec.backend.emulator.numbers.narrow_floats import decode
 
 _NARROW = ("e2m3", "e3m2", "e2m1")
 

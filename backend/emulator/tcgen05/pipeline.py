@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.engines import AsyncWork
 from tilec.backend.emulator.tcgen05.tensor_memory import Access, TensorMemory
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.cta import Cta
-    from tilec.backend.emulator.lanes import Lanes
-    from tilec.backend.emulator.shared import SharedMemory
+    from tilec.backend.emulator.execution.cta import Cta
+    from tilec.backend.emulator.execution.lanes import Lanes
+    from tilec.backend.emulator.memory.shared import SharedMemory
 
 
 @dataclass(eq=False)

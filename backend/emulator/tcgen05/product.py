@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.engines import AsyncWork
 from tilec.backend.emulator.faults import FaultKind, UnsupportedInstruction
-from tilec.backend.emulator.matrix_layout import SPAN, Descriptor, Major, chunks, decode_tcgen05
-from tilec.backend.emulator.matrix_values import expanded
+from tilec.backend.emulator.matrices.layout import SPAN, Descriptor, Major, chunks, decode_tcgen05
+from tilec.backend.emulator.matrices.values import expanded
 from tilec.backend.emulator.tcgen05 import block_scale
 from tilec.backend.emulator.tcgen05.accumulate import accumulate
 from tilec.backend.emulator.tcgen05.arguments import Arguments
@@ -22,8 +22,8 @@ from tilec.backend.emulator.tcgen05.sparse import Metadata, group_codes, metadat
 from tilec.backend.emulator.tcgen05.tensor_memory import Access, Engine, TensorMemory
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.cta import Cta
-    from tilec.backend.emulator.lanes import Lanes
+    from tilec.backend.emulator.execution.cta import Cta
+    from tilec.backend.emulator.execution.lanes import Lanes
 
 _NAME = "tcgen05.mma"
 _PACKED = ("mxf4", "mxf4nvf4")

@@ -12,7 +12,7 @@ from tilec.backend.emulator.faults import FaultKind, Place, fail
 from tilec.backend.emulator.tcgen05.region import COLUMNS, LANES, Region, bits, index_of, members, ranges
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.cta import Cta
+    from tilec.backend.emulator.execution.cta import Cta
 
 
 class Engine(Enum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilec.backend.emulator.execution.lanes import Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Segment
+from tilec.backend.emulator.memory.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Segment
 from tilec.backend.emulator.tma.descriptor import MAP_BYTES, Descriptor, checked
 from tilec.backend.emulator.tma.proxy import MapProxy
 

@@ -11,9 +11,9 @@ from tilec.backend.emulator.faults import FaultKind
 from tilec.backend.emulator.tma.descriptor import MAP_BYTES
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.lanes import Lanes
-    from tilec.backend.emulator.machine import Machine
-    from tilec.backend.emulator.memory import GlobalSegment
+    from tilec.backend.emulator.execution.lanes import Lanes
+    from tilec.backend.emulator.execution.machine import Machine
+    from tilec.backend.emulator.memory.address_space import GlobalSegment
 
 
 @dataclass

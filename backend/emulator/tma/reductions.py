@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator import combine
+from tilec.backend.emulator.numbers import combine
 
 OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilec.backend.emulator.decode import Reader
+from tilec.backend.emulator.execution.decode import Reader
+from tilec.backend.emulator.execution.lanes import Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Lanes
 from tilec.backend.emulator.tma.maps import each
 from tilec.backend.emulator.tma.transfer import Target, cta_of, own_offset, split_address
 

@@ -12,12 +12,12 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator import mbarrier
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.engines import AsyncWork
+from tilec.backend.emulator.execution.lanes import Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.memory import GlobalSegment
+from tilec.backend.emulator.memory.address_space import GlobalSegment
+from tilec.backend.emulator.synchronisation import mbarrier
 from tilec.backend.emulator.tma.placement import Placement
 from tilec.backend.emulator.tma.reductions import Reduction
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilec.backend.emulator.decode import Decoder, Reader
-from tilec.backend.emulator.matrix_layout import Major
+from tilec.backend.emulator.execution.decode import Decoder, Reader
+from tilec.backend.emulator.matrices.layout import Major
 from tilec.backend.emulator.mma.sparse import Sparsity, take_selector
 from tilec.backend.emulator.ptx.syntax import Integer, Operand, Register, Vector
 from tilec.backend.emulator.wgmma.shapes import Shape, parse

@@ -7,12 +7,12 @@ from collections.abc import Generator
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.decode import Decoder, Reader, Together
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.decode import Decoder, Reader, Together
+from tilec.backend.emulator.execution.engines import AsyncWork
+from tilec.backend.emulator.execution.lanes import Lanes
 from tilec.backend.emulator.faults import FaultKind
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.matrix_layout import Descriptor, chunks, decode_wgmma, gather
-from tilec.backend.emulator.matrix_values import RAW, accumulate, products, values
+from tilec.backend.emulator.matrices.layout import Descriptor, chunks, decode_wgmma, gather
+from tilec.backend.emulator.matrices.values import RAW, accumulate, products, values
 from tilec.backend.emulator.wgmma.form import Form, take_form
 from tilec.backend.emulator.wgmma.registers import Accumulators, read_a
 from tilec.backend.emulator.wgmma.shapes import THREADS, M

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.decode import Reader
-from tilec.backend.emulator.lanes import Lanes
-from tilec.backend.emulator.matrix_values import ACCUMULATORS, RAW, values
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.decode import Reader
+from tilec.backend.emulator.execution.lanes import Lanes
+from tilec.backend.emulator.matrices.values import ACCUMULATORS, RAW, values
 from tilec.backend.emulator.wgmma.shapes import THREADS, M, Shape, accumulator_place, operand_place
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tilec.backend.emulator.cta import Cta
-from tilec.backend.emulator.engines import AsyncWork
+from tilec.backend.emulator.execution.cta import Cta
+from tilec.backend.emulator.execution.engines import AsyncWork
 from tilec.backend.emulator.wgmma.registers import Results
 from tilec.backend.emulator.wgmma.shapes import THREADS
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.lanes import Lanes
-    from tilec.backend.emulator.steps import Step
+    from tilec.backend.emulator.execution.lanes import Lanes
+    from tilec.backend.emulator.execution.steps import Step
 
 
 class Operation:

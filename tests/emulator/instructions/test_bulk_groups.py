@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bulk_kernels import ORDERS, OrderName, fault, fill, kernel, numbered, run
 
-from tilec.backend.emulator.cta import Cta
+from tilec.backend.emulator.execution.cta import Cta
 from tilec.backend.emulator.faults import FaultKind, UnsupportedInstruction
 from tilec.backend.emulator.instructions.bulk_groups import BulkGroups
 from tilec.backend.emulator.tma.transfer import Operation

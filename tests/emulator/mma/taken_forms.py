@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilec.backend.emulator.execution.program import Program
+from tilec.backend.emulator.execution.steps import Steps
 from tilec.backend.emulator.faults import UnsupportedInstruction
 from tilec.backend.emulator.instructions import register_all
-from tilec.backend.emulator.memory import GlobalMemory
-from tilec.backend.emulator.program import Program
+from tilec.backend.emulator.memory.address_space import GlobalMemory
 from tilec.backend.emulator.ptx.parser import parse_ptx
-from tilec.backend.emulator.steps import Steps
 
 
 def taken(instructions: Sequence[str], target: str) -> set[str]:

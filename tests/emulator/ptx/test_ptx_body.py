@@ -168,13 +168,13 @@ def test_a_declared_register_hides_a_special_one() -> None:
 
 
 def test_predicates_pairs_and_parts() -> None:
-    r1, r2 = Register("%r1", "b32", 0), Register("%r2", "b32", 1)
-    assert operands("f %r1, %r2, %r1|%r2, _|%r2, !%r1, {%r1, %r2}|%r1, %r1|_;") == (
+    r1, r2, p1 = Register("%r1", "b32", 0), Register("%r2", "b32", 1), Register("%p1", "pred", 2)
+    assert operands("f %r1, %r2, %r1|%r2, _|%r2, !%p1, {%r1, %r2}|%r1, %r1|_;") == (
         r1,
         r2,
         Pair(r1, r2),
         Pair(Sink(), r2),
-        Not(r1),
+        Not(p1),
         Pair(Vector((r1, r2)), r1),
         Pair(r1, Sink()),
     )
@@ -475,8 +475,10 @@ def test_diagnostics(text: str, diagnostic: str) -> None:
         ("ld.u32 %r1, [%tid.x];", "'%tid.x' is not an address"),
         ("tex.1d [%rd1, %rd2, {%f1}];", "an address with a separate sampler is not supported"),
         ("mov.b64 %rd1, {%r1, L}; L:", "'L' cannot be an element of a vector"),
-        ("@%r1 %r2;", "expected an instruction, not '%r2'"),
+        ("@%p1 %r2;", "expected an instruction, not '%r2'"),
         ("@data ret;", "'data' is not a register"),
+        ("@%r1 ret;", "register '%r1' is .b32"),
+        ("add.u32 %r1, !%r2, %r3;", "register '%r2' is .b32"),
         ("calls: .calltargets data;", "'data' is not a function"),
         (".maxntid 3;", "'.maxntid' cannot stand in a function"),
         (".loc 1 x 3", "expected a line, not 'x'"),

@@ -1,0 +1,1 @@
+"""What all matrix instructions share: layouts in shared memory, and what operands stand for."""

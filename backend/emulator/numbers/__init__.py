@@ -1,0 +1,1 @@
+"""Number formats and their arithmetic, to the bit."""
