@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.faults import EmulatorFault, UnsupportedInstruction
+    from tilec.backend.emulator.faults import EmulatorFault, FaultKind, UnsupportedInstruction
     from tilec.backend.emulator.launch import Emulation, emulate
     from tilec.backend.emulator.tensor_map import TensorMap
     from tilec.diagnostics import TilecError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Emulation",
     "EmulatorFault",
+    "FaultKind",
     "JitFunction",
     "Kernel",
     "TensorMap",
@@ -41,6 +42,7 @@ __all__ = [
 _HOMES = {
     "Emulation": "tilec.backend.emulator.launch",
     "EmulatorFault": "tilec.backend.emulator.faults",
+    "FaultKind": "tilec.backend.emulator.faults",
     "JitFunction": "tilec.frontend.jit",
     "Kernel": "tilec.kernel",
     "TensorMap": "tilec.backend.emulator.tensor_map",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from tilec.backend.abi import ExtentParam, KernelABI, Param, PitchParam, PointerParam, TensorMapParam
 from tilec.backend.emulator.launch import Emulation, OrderName, emulate
@@ -14,8 +15,10 @@ from tilec.backend.reference import Array, round_bf16
 from tilec.backend.runtime.arguments import Argument, place
 from tilec.backend.runtime.launch import check_assumptions, count_ctas
 from tilec.backend.target import TARGETS
-from tilec.diagnostics import TilecError
+from tilec.diagnostics import TilecError, kind_of
 
+_HELD = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "bf16": np.dtype(np.float32)}
+"""What holds the elements of a view on the host."""
 _SWIZZLES = {16: None, 32: "32B", 64: "64B", 128: "128B"}
 
 
@@ -34,8 +37,8 @@ def emulate_kernel(
     Views of bf16 are arrays of float32 that hold bf16 values. `max_ctas` bounds the grid of a persistent kernel, which is by
     default what a device of the target holds. Raises TilecError for arrays that a launch would refuse.
     """
-    device = [_on_device(array, view.dtype) for array, view in zip(arrays, abi.views, strict=True)]
-    arguments = [_argument(array, view.dtype) for array, view in zip(device, abi.views, strict=True)]
+    device = [on_device(view.name, array, view.dtype) for array, view in zip(arrays, abi.views, strict=True)]
+    arguments = [argument_of(array, view.dtype) for array, view in zip(device, abi.views, strict=True)]
     placements = [place(v.name, a, v.order) for v, a in zip(abi.views, arguments, strict=True)]
     check_assumptions(abi, arguments)
     chip = TARGETS[abi.target]
@@ -72,24 +75,36 @@ def emulate_kernel(
     for index in abi.outputs:
         if abi.views[index].dtype == "bf16":
             array, bits = arrays[index], device[index]
-            written = bits != _on_device(array, "bf16")
+            written = bits != on_device(abi.views[index].name, array, "bf16")
             array[written] = (bits[written].astype(np.uint32) << 16).view(np.float32)
     return found
 
 
-def _on_device(array: Array, dtype: str) -> Array:
-    """The array in the view's own format and in the same layout."""
+def on_device(name: str, array: object, dtype: str) -> Array:
+    """A NumPy array as a device holds a view of `dtype`: of bf16, which is float32 on the host, the bits. Raises TilecError for
+    anything else."""
+    if not isinstance(array, np.ndarray):
+        raise TilecError(
+            f"argument {name} is {kind_of(array)}: the emulator takes NumPy arrays",
+            hint="for a torch tensor on the CPU, tensor.numpy() shares its memory",
+        )
+    found = cast("Array", array)
+    if found.dtype != _HELD[dtype]:
+        raise TilecError(f"argument {name} is an array of {found.dtype}; a view of {dtype} is one of {_HELD[dtype]}")
     if dtype != "bf16":
-        return array
-    if array.dtype != np.float32:
-        raise TilecError(f"a view of bf16 is an array of float32 with bf16 values, not of {array.dtype}")
-    bits = np.empty_like(array, np.uint16)
-    bits[...] = round_bf16(array).view(np.uint32) >> 16
+        return found
+    bits = np.empty_like(found, np.uint16)
+    bits[...] = round_bf16(found).view(np.uint32) >> 16
     return bits
 
 
-def _argument(array: Array, dtype: str) -> Argument:
-    return Argument(array.ctypes.data % 256, array.shape, array.strides, dtype, 0)
+def argument_of(array: Array, dtype: str) -> Argument:
+    """What a launch knows of an array on the device. One that owns its memory starts at an address as aligned as a device's."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    offset = array.ctypes.data - byte_bounds(owner)[0] if owner.size else 0
+    return Argument(offset, array.shape, array.strides, dtype, 0)
 
 
 def _tensor_map(parameter: TensorMapParam, array: Array) -> TensorMap:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -36,6 +36,10 @@ from tilec.driver import Compiled, compile_module, find_kernel, find_target
 from tilec.source import parse_file, parse_text
 from tilec.spec import parse_pipeline
 from tilec.variants import check_facts, declared, is_by_hand, specialised
+
+if TYPE_CHECKING:
+    from tilec.backend.emulator.launch import Emulation, OrderName
+    from tilec.backend.reference import Array
 
 _compile_lock = threading.Lock()
 """Code generation is one at a time in a process: LLVM's global context is shared by all kernels."""
@@ -169,6 +173,45 @@ class Kernel:
         device = self._device(arguments)
         facts = tuple(p.facts for p in self._place(arguments))
         return self._variant(target_of(driver, device, target or self._target), facts)
+
+    def emulate(
+        self,
+        *arrays: object,
+        target: str | None = None,
+        max_ctas: int | None = None,
+        order: OrderName = "fifo",
+        seed: int = 0,
+    ) -> Emulation | None:
+        """Run the kernel's PTX on the CPU, on one NumPy array for each view; outputs are written in place.
+
+        Views of bf16 are arrays of float32 that hold bf16 values. `target` is only needed where the kernel does not say it.
+        `max_ctas` bounds the grid of a persistent kernel; `order` and `seed` are those of `tilec.emulate`. Returns what ran,
+        None where there was no tile. Raises TilecError for arrays that the kernel cannot take, EmulatorFault for a rule that
+        it breaks.
+        """
+        from tilec.emulation import argument_of, emulate_kernel, on_device
+
+        if len(arrays) != len(self._names):
+            raise TilecError(
+                f"kernel {self.name} takes {len(self._names)} arrays ({', '.join(self._names)}), not {len(arrays)}"
+            )
+        dtypes = [view.dtype.name for view in self._views]
+        device = [on_device(n, a, t) for n, a, t in zip(self._names, arrays, dtypes, strict=True)]
+        arguments = tuple(argument_of(a, t) for a, t in zip(device, dtypes, strict=True))
+        self._check(arguments)
+        facts = tuple(p.facts for p in self._place(arguments))
+        if target is not None:
+            find_target(target)
+        compiled = self._variant(target or self._target or DEFAULT_TARGET, facts)
+        return emulate_kernel(
+            compiled.abi,
+            compiled.ptx,
+            cast("Sequence[Array]", arrays),
+            max_ctas=max_ctas,
+            order=order,
+            seed=seed,
+            file=f"<PTX of {self.name}>",
+        )
 
     @property
     def _driver(self) -> Driver:

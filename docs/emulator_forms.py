@@ -60,16 +60,37 @@ def table(lines: Iterable[str]) -> str:
     for opcode, evidence in best.items():
         form, types = form_of(opcode)
         rows[form][evidence].add(types)
-    text = [f"{len(rows)} forms of {len({name for name, _ in rows})} instructions; {len(best)} with their types, "]
     counts = [sum(1 for evidence in best.values() if evidence == at) for at in range(3)]
-    text[0] += (
-        f"of which {counts[0]} ran on hardware, {counts[1]} more come from other compilers, and {counts[2]} are held to the rule.\n"
-    )
-    text += ["", "| form | on hardware | from other compilers | by the rule only |", "|---|---|---|---|"]
-    for (_, spelled), found in sorted(rows.items()):
-        cells = (_cell(found[at]) for at in range(3))
-        text.append(f"| `{spelled}` | {' | '.join(cells)} |")
+    instructions = len({name for name, _ in rows})
+    text = [
+        f"{len(rows)} forms of {instructions} instructions; {len(best)} with their types, of which {counts[0]} ran on hardware, {counts[1]} "
+        f"more come from other compilers, and {counts[2]} are held to the rule."
+    ]
+    families: dict[str, list[Form]] = defaultdict(list)
+    for form in sorted(rows):
+        families[_family(form[1])].append(form)
+    for family in sorted(families):
+        text += [
+            "",
+            f"### {family}",
+            "",
+            "| form | on hardware | from other compilers | by the rule only |",
+            "|---|---|---|---|",
+        ]
+        for form in families[family]:
+            cells = (_cell(rows[form][at]) for at in range(3))
+            text.append(f"| `{form[1]}` | {' | '.join(cells)} |")
     return "\n".join(text) + "\n"
+
+
+def _family(opcode: str) -> str:
+    """The heading of an instruction: the first sentence of the module that executes it, without its reference."""
+    found = find_builder(tuple(opcode.split("."))) or find_builder((*opcode.split("."), "s32"))
+    if found is None:
+        return "Branches, calls and returns"
+    module = sys.modules[found[0].__module__]
+    first = (module.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
+    return re.sub(r" \(PTX [^)]*\)", "", first).split(":")[0].rstrip(".").replace("`", "")
 
 
 def _cell(types: set[str]) -> str:

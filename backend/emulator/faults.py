@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, NoReturn
 
 from tilec.diagnostics import Diagnostic, SourceLocation, TilecError
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from tilec.backend.emulator.ptx.syntax import Instruction, SourceLine
 
 
-class FaultKind(Enum):
-    """Kinds of faults; the value is the name that messages and tests use."""
+class FaultKind(StrEnum):
+    """Kinds of faults. Each is the string that messages begin with: ``fault.kind == "deadlock"``."""
 
     OUT_OF_BOUNDS = "out of bounds"
     MISALIGNED = "misaligned"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from operator import index
-from typing import Any, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilec.backend.emulator.execution.machine import Machine
 from tilec.backend.emulator.execution.orders import ORDERS
@@ -19,6 +17,7 @@ from tilec.backend.emulator.memory.address_space import GlobalMemory, Segment
 from tilec.backend.emulator.parameters import HostArrays, encode_parameters
 from tilec.backend.emulator.ptx.parser import parse_ptx
 from tilec.backend.emulator.ptx.syntax import Function, Module
+from tilec.backend.emulator.whole_numbers import whole, wholes
 from tilec.backend.target import TARGETS, Target
 from tilec.diagnostics import SourceLocation, TilecError, kind_of
 
@@ -87,10 +86,13 @@ def emulate(
     function = _find_kernel(module, kernel)
     where = SourceLocation(file, max(function.line, 1), 1)
     chip = _target(module, target, where)
+    if target:
+        # What the text was made for counts no more: instructions that this target lacks stop.
+        module = replace(module, target=target)
     shape = _Shape.of(function, grid, block, cluster, where)
     if order not in tuple(ORDERS):
         raise TilecError(f"order {order!r}: it is one of {', '.join(ORDERS)}")
-    seed, dynamic_smem = _whole("seed", seed), _whole("dynamic_smem", dynamic_smem)
+    seed, dynamic_smem = whole("seed", seed), whole("dynamic_smem", dynamic_smem)
     memory = GlobalMemory()
     program = Program(module, function, memory)
     _check_shared(program, chip, dynamic_smem, where)
@@ -211,28 +213,13 @@ class _Shape:
 
 def _triple(name: str, extent: Extent) -> tuple[int, int, int]:
     lowest = 0 if name == "grid" else 1
-    given = _entries(name, extent)
+    several = isinstance(extent, list | tuple) or (isinstance(extent, np.ndarray) and extent.ndim > 0)
+    given = wholes(name, extent) if several else (whole(name, extent),)
     if not 1 <= len(given) <= 3 or any(n < lowest for n in given):
         raise TilecError(
             f"{name} = {extent!r}: it is one to three whole numbers from {lowest} on, (x, y, z); missing ones are 1"
         )
     return _padded(given)
-
-
-def _entries(name: str, extent: Any) -> tuple[int, ...]:
-    if isinstance(extent, np.ndarray) and extent.ndim:
-        extent = cast("NDArray[Any]", extent).tolist()
-    if isinstance(extent, list | tuple):
-        return tuple(_whole(f"{name}[{at}]", n) for at, n in enumerate(cast("Sequence[Any]", extent)))
-    return (_whole(name, extent),)
-
-
-def _whole(name: str, value: Any) -> int:
-    """A whole number of any type that is one."""
-    try:
-        return index(value)
-    except TypeError:
-        raise TilecError(f"{name} = {value!r}: it is a whole number, not {kind_of(value)}") from None
 
 
 def _check_text(name: str, value: object) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tilec.backend.emulator.tma.descriptor import FILLS, INTERLEAVES, MAP_BYTES, MAX_RANK, Descriptor, Im2col
 from tilec.backend.emulator.tma.elements import ELEMENT_TYPE, ELEMENT_TYPES, ElementType
 from tilec.backend.emulator.tma.swizzle import SWIZZLE
-from tilec.diagnostics import TilecError, did_you_mean
+from tilec.backend.emulator.whole_numbers import whole, wholes
+from tilec.diagnostics import TilecError, did_you_mean, kind_of
 
 __all__ = ["MAP_BYTES", "TensorMap"]
 
@@ -66,6 +68,7 @@ class TensorMap:
     _im2col: Im2col | None = None
 
     def __post_init__(self) -> None:
+        _check_array(self.array)
         problem = self._descriptor(0).problem()
         if problem is not None:
             raise TilecError(f"no tensor map: {problem}")
@@ -91,13 +94,20 @@ class TensorMap:
         `lower` and `upper` are the corners of the bounding box, offsets from the array's first and last pixel, outermost first,
         (D, H, W) as far as the array has them; `channels` of a pixel and `pixels` of a column are read by one access.
         """
+        _check_array(array)
         inner = array.ndim - 2
+        lower, upper = wholes("no tensor map: lower", lower), wholes("no tensor map: upper", upper)
         for name, corner in (("lower", lower), ("upper", upper)):
             if len(corner) != inner:
                 raise TilecError(
                     f"no tensor map: {name} has {len(corner)} entries; an array of rank {array.ndim} has {max(inner, 0)}"
                 )
-        corners = Im2col(_corner(lower), _corner(upper), int(channels), int(pixels))
+        corners = Im2col(
+            _corner(lower),
+            _corner(upper),
+            whole("no tensor map: channels", channels),
+            whole("no tensor map: pixels", pixels),
+        )
         box = (1,) * array.ndim
         return cls(array, box, swizzle, strides, oob, interleave, element_strides, dtype, corners)
 
@@ -139,9 +149,11 @@ class TensorMap:
     def _element(self) -> ElementType:
         name = self.array.dtype.name
         if self.dtype is not None and self.dtype != _OF_ARRAY.get(name):
-            held = _HELD_AS.get(self.dtype)
+            held = _HELD_AS.get(str(self.dtype))
             if held is None:
-                raise TilecError(f"no tensor map: dtype {self.dtype!r}", hint=did_you_mean(self.dtype, list(_HELD_AS)))
+                raise TilecError(
+                    f"no tensor map: dtype {self.dtype!r}", hint=did_you_mean(str(self.dtype), list(_HELD_AS))
+                )
             if name not in held:
                 raise TilecError(
                     f"no tensor map: elements of {self.dtype} are held in an array of {held[0]}, not of {name}"
@@ -156,7 +168,7 @@ class TensorMap:
     def _outer_strides(self) -> tuple[int, ...]:
         """Bytes, of all dimensions but the innermost, which must be contiguous."""
         array, rank = self.array, self.array.ndim
-        strides = tuple(int(s) for s in (array.strides if self.strides is None else self.strides))
+        strides = array.strides if self.strides is None else wholes("no tensor map: strides", self.strides)
         if len(strides) not in (rank, rank - 1):
             raise TilecError(f"no tensor map: {len(strides)} strides for an array of rank {rank}")
         chosen = self.strides is not None or (array.size > 0 and array.shape[-1] > 1)
@@ -168,9 +180,15 @@ class TensorMap:
         return strides[rank - 2 :: -1] if rank > 1 else ()
 
     def _per_dimension(self, name: str, values: Sequence[int]) -> tuple[int, ...]:
-        if len(values) != self.array.ndim:
-            raise TilecError(f"no tensor map: {name} has {len(values)} entries for an array of rank {self.array.ndim}")
-        return tuple(int(v) for v in values)[::-1]
+        given = wholes(f"no tensor map: {name}", values)
+        if len(given) != self.array.ndim:
+            raise TilecError(f"no tensor map: {name} has {len(given)} entries for an array of rank {self.array.ndim}")
+        return given[::-1]
+
+
+def _check_array(array: object) -> None:
+    if not isinstance(array, np.ndarray):
+        raise TilecError(f"no tensor map: the array is {kind_of(array)}, not a NumPy array")
 
 
 def _code(name: str, value: str | None, known: Sequence[str | None]) -> int:
@@ -181,5 +199,5 @@ def _code(name: str, value: str | None, known: Sequence[str | None]) -> int:
 
 
 def _corner(outermost_first: Sequence[int]) -> tuple[int, int, int]:
-    w, h, d = (*(int(c) for c in reversed(outermost_first)), 0, 0, 0)[:3]
+    w, h, d = (*reversed(outermost_first), 0, 0, 0)[:3]
     return w, h, d

@@ -21,13 +21,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("sim", "emulator", "cuda"),
         help="the simulator, which runs tile code; the emulator, which runs its PTX; or a GPU (default: a GPU if torch finds one)",
     )
-    parser.add_argument("--seed", type=_natural, default=0, metavar="N", help="of the random inputs (default: 0)")
+    parser.add_argument(
+        "--seed", type=_natural, default=0, metavar="N", help="of the random inputs, and of --order (default: 0)"
+    )
     parser.add_argument(
         "--ctas",
         type=positive,
         metavar="N",
         help="most CTAs of a persistent kernel (default: on a GPU what it holds; in the simulator and the emulator also at most half as many "
         "as there are tiles, so that CTAs go from one tile to the next)",
+    )
+    parser.add_argument(
+        "--order",
+        choices=("fifo", "random", "adversarial"),
+        help="in which order the emulator lets threads and engines go on (default: fifo)",
     )
     parser.add_argument(
         "--like",
@@ -60,6 +67,7 @@ def main(arguments: argparse.Namespace) -> int:
     from tilec.cli.progress import progress
     from tilec.cli.report import describe_emulation, describe_run, write_output
     from tilec.cli.trial import Trial, has_gpu, parse_shape
+    from tilec.diagnostics import TilecError
     from tilec.source import parse_file
     from tilec.spec import parse_pipeline
 
@@ -67,11 +75,15 @@ def main(arguments: argparse.Namespace) -> int:
     shape = parse_shape(arguments.shape)
     trial = Trial.prepare(parse_file(arguments.file), shape, arguments.seed, arguments.like)
     device = arguments.device or ("cuda" if has_gpu() else "sim")
+    if arguments.order is not None and device != "emulator":
+        raise TilecError("--order is the emulator's", hint="add --device=emulator")
     lines = [f"{trial.name} on {device}, {' '.join(f'{name}={extent}' for name, extent in shape.items())}"]
     if device == "cuda":
         trial.run_on_gpu(arguments.pipeline, arguments.target, arguments.ctas)
     elif device == "emulator":
-        lines.append(f"  {describe_emulation(trial.emulate(arguments.pipeline, arguments.target, arguments.ctas))}")
+        order = arguments.order or "fifo"
+        ran = trial.emulate(arguments.pipeline, arguments.target, arguments.ctas, order, arguments.seed)
+        lines.append(f"  {describe_emulation(ran)}")
     else:
         with progress(trial.name) as bar:
             lines.append(f"  {describe_run(trial.simulate(arguments.pipeline, arguments.target, arguments.ctas, bar))}")

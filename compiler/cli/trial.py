@@ -25,7 +25,7 @@ from tilec.source import parse_file
 from tilec.variants import for_shape
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.launch import Emulation
+    from tilec.backend.emulator.launch import Emulation, OrderName
 
 _LIMITS = {F32: 1e-4, F16: 1e-3, BF16: 8e-3}
 """Largest relative error (Frobenius) of a result that was rounded to a dtype once, after a sum in f32."""
@@ -167,7 +167,9 @@ class Trial:
         check_ctas(kernel, ctas)
         return run(module, self.arrays, ctas=grid_size(kernel, self.arrays, ctas), progress=progress)
 
-    def emulate(self, pipeline: str, target: str | None, ctas: int | None = None, seed: int = 0) -> Emulation | None:
+    def emulate(
+        self, pipeline: str, target: str | None, ctas: int | None = None, order: OrderName = "fifo", seed: int = 0
+    ) -> Emulation | None:
         """Execute the kernel's own PTX in the emulator; None if there is no tile. `ctas` bounds the grid of a persistent kernel."""
         from tilec.emulation import emulate_kernel
 
@@ -177,7 +179,7 @@ class Trial:
         check_ctas(kernel, ctas)
         ctas = grid_size(kernel, self.arrays, ctas)
         return emulate_kernel(
-            compiled.abi, compiled.ptx, self.arrays, max_ctas=ctas, seed=seed, file=f"{self.name}.ptx"
+            compiled.abi, compiled.ptx, self.arrays, max_ctas=ctas, order=order, seed=seed, file=f"{self.name}.ptx"
         )
 
     def run_on_gpu(self, pipeline: str, target: str | None, ctas: int | None = None) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Finished
 
-Cli = Callable[..., Finished]
+Cli = Callable[..., Any]
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
@@ -75,3 +75,12 @@ def test_elements_that_are_never_written_are_counted(cli: Cli, tmp_path: Path) -
     )
     ran = cli("run", program, "--shape", "M=64,N=64", "--device=emulator")
     assert "2048 of 4096 elements of D are never written, the first at (0, 32)" in ran.out + ran.err
+
+
+def test_orders(cli: Cli, examples: Path) -> None:
+    base = ("run", examples / "gemm.tile", "-p", "tma,pipeline(2)", "--shape", "M=128,N=128,K=128")
+    ran = cli(*base, "--device=emulator", "--order=adversarial", "--seed=3")
+    assert ran.code == 0, ran.err
+    refused = cli(*base, "--device=sim", "--order=random")
+    assert refused.code == 1
+    assert refused.err == "error: --order is the emulator's\nhint: add --device=emulator\n"

@@ -179,6 +179,22 @@ def test_whole_numbers_of_any_type_are_taken() -> None:
     assert result.tolist() == [3.0] * 8
 
 
+@pytest.mark.parametrize(
+    ("made_for", "target", "instruction", "text"),
+    [
+        ("sm_90a", "sm_100a", "wgmma.fence.sync.aligned", "wgmma exists on sm_90a alone, not on sm_100a"),
+        ("sm_100a", "sm_90a", "tcgen05.fence::before_thread_sync", "tcgen05 exists on .*, not on sm_90a"),
+    ],
+)
+def test_the_target_decides_which_instructions_there_are(
+    made_for: str, target: str, instruction: str, text: str
+) -> None:
+    kernel = f".version 8.8\n.target {made_for}\n.address_size 64\n.visible .entry k() {{ {instruction}; ret; }}\n"
+    tilec.emulate(kernel, None, 1, 128, [])
+    with pytest.raises(tilec.UnsupportedInstruction, match=text):
+        tilec.emulate(kernel, None, 1, 128, [], target=target)
+
+
 def test_a_narrow_scalar_keeps_its_value_in_a_wide_parameter() -> None:
     text = HEAD + ".visible .entry k(.param .u64 n, .param .u64 to) { .reg .b64 a, d; ld.param.u64 a, [n]; "
     text += "ld.param.u64 d, [to]; st.global.u64 [d], a; ret; }\n"

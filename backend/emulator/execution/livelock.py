@@ -70,9 +70,14 @@ class Livelock:
         self._last = _place(group)
 
     def repeats(self, ctas: Sequence[Cta], memory: GlobalMemory) -> bool:
-        """Called before each choice of a probe: whether the state is one that came before in it, twice."""
+        """Called before each choice of a probe: whether the state is one that came before in it, twice. The
+        places are compared first, as they cost less than the values."""
         self._looks += 1
-        state = self._last, _state(ctas), _threads(ctas)
+        places = self._last, _state(ctas)
+        if places not in self._visited:
+            self._visited.add(places)
+            return False
+        state = *places, _threads(ctas)
         if state not in self._seen:
             self._seen[state] = None
             return False
@@ -89,6 +94,7 @@ class Livelock:
         self._looks = 0
         self._groups = 0
         self._last = -1, -1
+        self._visited: set[tuple[tuple[int, int], State]] = set()
         self._seen: dict[tuple[tuple[int, int], State, int], int | None] = {}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilec.backend.emulator.execution.lanes import Lanes
+from tilec.backend.emulator.memory.shared import RESERVED
 from tilec.backend.emulator.numbers.types import Values
 
 if TYPE_CHECKING:
@@ -58,11 +59,12 @@ _OF_CTA: dict[str, Callable[[Lanes], int]] = {
     "%globaltimer_lo": lambda lanes: lanes.machine.clock(),
     "%globaltimer_hi": lambda lanes: lanes.machine.clock() >> 32,
     "%total_smem_size": lambda lanes: _allocated(lanes.machine.shared_bytes),
-    "%aggr_smem_size": lambda lanes: _allocated(lanes.machine.shared_bytes) + lanes.cta.shared.lowest,
+    "%aggr_smem_size": lambda lanes: _allocated(lanes.machine.shared_bytes) + RESERVED,
     "%dynamic_smem_size": lambda lanes: lanes.machine.dynamic_smem,
     "%reserved_smem_offset_begin": lambda lanes: 0,
-    "%reserved_smem_offset_end": lambda lanes: lanes.cta.shared.lowest,
-    "%reserved_smem_offset_cap": lambda lanes: lanes.cta.shared.lowest,
+    "%reserved_smem_offset_end": lambda lanes: RESERVED,
+    "%reserved_smem_offset_cap": lambda lanes: RESERVED,
+    "%reserved_smem_offset_1": lambda lanes: lanes.cta.shared.open_scratch(),
     "%current_graph_exec": lambda lanes: 0,
 }
 

@@ -34,7 +34,11 @@ def typed(opcodes: str, types: Sequence[str]) -> Callable[[TypedBuilder], TypedB
 
 
 def _with_type(builder: TypedBuilder, type: str) -> Callable[[Decoder], Execute]:
-    return lambda d: builder(d, type)
+    def build(d: Decoder) -> Execute:
+        return builder(d, type)
+
+    build.__module__ = builder.__module__
+    return build
 
 
 def take_type(d: Decoder, types: Sequence[str]) -> str:

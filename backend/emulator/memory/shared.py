@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 RESERVED = 0x400
 """Bytes at the start of shared memory that the system keeps: the first variable lies behind them."""
+SCRATCH = RESERVED - 288
+"""Where in them the memory of cooperative groups is (%reserved_smem_offset_1, PTX 10.29). The place is not documented: it is the
+last that has room for what cooperative_groups/details/memory.h counts on."""
+_SCRATCH_ZEROED = 32
+"""Bytes of it that are zero from the start, without which its barriers would not work; the rest holds nothing."""
 
 _INITIALISED, _UNFENCED, _WRITING = 1, 2, 4
 
@@ -47,6 +52,13 @@ class SharedMemory(Segment):
         self._unfenced = Unfenced()
         self._writes: dict[AsyncWork, tuple[NDArray[np.intp], int]] = {}
         self._reads: dict[AsyncWork, list[tuple[NDArray[np.intp], int]]] = {}
+
+    def open_scratch(self) -> int:
+        """Let threads use the memory that the system keeps for cooperative groups, and say where it is."""
+        if self.lowest > SCRATCH:
+            self.lowest = SCRATCH
+            self.state[SCRATCH : SCRATCH + _SCRATCH_ZEROED] = _INITIALISED
+        return SCRATCH
 
     # Ordinary accesses: the generic proxy.
 

@@ -26,6 +26,7 @@ def tcgen05(*opcodes: str) -> Callable[[Builder], Builder]:
                 d.unsupported(f"tcgen05 exists on {', '.join(_TARGETS)}, not on {target}")
             return builder(d)
 
+        build.__module__ = builder.__module__
         instruction(*opcodes)(build)
         return builder
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tilec.backend.emulator.faults import EmulatorFault, FaultKind
 from tilec.backend.emulator.launch import emulate
 
 Index = tuple[int, int, int]
@@ -132,6 +133,38 @@ def test_sizes_of_shared_memory_are_rounded_to_what_is_allocated() -> None:
     assert read("%aggr_smem_size", dynamic_smem=100, shared=40) == [256 + 1024]
     assert read("%total_smem_size") == [0]
     assert read("%reserved_smem_offset_end") == [1024]
+
+
+SCRATCH = """
+.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{{
+    .reg .b32 s, t, r; .reg .b64 o; .reg .pred p;
+    ld.param.u64 o, [out];
+    mov.u32 t, %tid.x;
+    mov.u32 s, %reserved_smem_offset_1;
+    atom.shared.or.b32 r, [s+16], 2;
+    mad.lo.u32 s, t, 8, s;
+    st.shared.u32 [s+32], t;
+    bar.sync 0;
+    ld.shared.u32 t, [s+{offset}];
+    mad.wide.u32 o, t, 4, o;
+    st.global.u32 [o], r;
+    ret;
+}}
+"""
+
+
+def test_scratch_memory_of_cooperative_groups() -> None:
+    """The library counts on 288 bytes: barriers that are zero, and 8 bytes for each warp, not initialised."""
+    out = np.full(32, 9, np.uint32)
+    emulate(SCRATCH.format(offset=32), "k", 1, 32, [out])
+    assert sorted(out) == [0] + [2] * 31
+    with pytest.raises(EmulatorFault, match="nothing has been written") as caught:
+        emulate(SCRATCH.format(offset=36), "k", 1, 32, [out])
+    assert caught.value.kind is FaultKind.UNINITIALISED
 
 
 def test_clocks_go_on() -> None:
