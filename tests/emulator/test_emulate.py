@@ -283,3 +283,46 @@ def test_an_unknown_instruction_stops_when_it_is_reached() -> None:
         "    ^\n"
         "hint: docs/emulator.md lists the forms that it executes"
     )
+
+
+def test_forgotten_dynamic_shared_memory_is_hinted_at() -> None:
+    text = (
+        HEAD
+        + """
+.extern .shared .align 16 .b8 dynamic[];
+.visible .entry k()
+{
+    .reg .b32 a;
+    mov.u32 a, 5;
+    st.shared.u32 [dynamic+16], a;
+    ret;
+}
+"""
+    )
+    tilec.emulate(text, None, 1, 1, [], dynamic_smem=32)
+    with pytest.raises(tilec.EmulatorFault) as caught:
+        tilec.emulate(text, None, 1, 1, [], file="k.ptx")
+    assert str(caught.value) == (
+        "k.ptx:10:5: error: out of bounds: 4 bytes at address 0x410: the address is 16 bytes behind the end of shared memory (1024 "
+        "bytes) (kernel k, CTA (0, 0, 0), thread (0, 0, 0))\n"
+        "    st.shared.u32 [dynamic+16], a;\n"
+        "    ^\n"
+        "hint: the kernel declares dynamic shared memory (.extern .shared), and the launch gives it dynamic_smem = 0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("mov.b32 a, !p;", "the negated predicate p is no .b32"),
+        ("mov.b64 d, {};", "0 elements do not make a .b64"),
+        ("mov.b64 {}, d;", "0 elements do not take a .b64"),
+        ("popc.b32 {}, a;", "0 elements do not take a .u32"),
+    ],
+)
+def test_operands_that_do_not_fit_stop_by_name(statement: str, why: str) -> None:
+    text = HEAD + f".visible .entry k() {{ .reg .pred p; .reg .b32 a; .reg .b64 d; {statement} ret; }}\n"
+    with pytest.raises(tilec.UnsupportedInstruction) as caught:
+        tilec.emulate(text, None, 1, 1, [])
+    assert caught.value.diagnostic.location is not None
+    assert why in str(caught.value)

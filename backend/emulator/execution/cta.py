@@ -69,7 +69,9 @@ class Cta:
         )
         self.alive = self.everyone < self.threads
         program = machine.program
-        self.shared = SharedMemory(machine.shared_bytes, rank, track_proxies=program.uses_async_proxy)
+        self.shared = SharedMemory(
+            machine.shared_bytes, rank, track_proxies=program.uses_async_proxy, hint=machine.shared_hint
+        )
         self.activation = np.zeros(self.padded, np.int64)
         """How many functions each thread has entered while they were active already: their variables have other addresses."""
         self._activations = 1
@@ -77,6 +79,10 @@ class Cta:
         self.frames = Segment("the parameters of calls", program.frame_stride * self.padded)
         self.registers = _registers(program.registers, self.padded, machine.garbage())
         self.groups: list[Group] = []
+        self.runnable: list[Group] | None = None
+        """Which of them could go on when they were asked last."""
+        self.asked = -1, -1
+        """The changes of the cluster, and the machine's epoch, then."""
         self.registers_in_flight: RegisterWatch | None = None
         """Set while asynchronous work owns registers of threads."""
         self._frames: dict[tuple[Frame | None, int, int], Frame] = {}
@@ -163,6 +169,8 @@ class Cluster:
         self.machine = machine
         self.number = number
         self.index = _unlinear(number, machine.clusters)
+        self.changes = 0
+        """Grows whenever threads of the cluster go on, meet or are woken."""
         size = machine.cluster
         self.ctas: list[Cta] = []
         for rank in range(size[0] * size[1] * size[2]):

@@ -50,6 +50,14 @@ class Flow:
     def runnable(self, cta: Cta) -> list[Group]:
         """The groups that can go on, after those have been woken whose waits have ended, and those joined that have met."""
         epoch = self.machine.epoch
+        if cta.runnable is None or cta.asked != (cta.cluster.changes, epoch):
+            cta.runnable = self._look_for_runnable(cta)
+            # What wakes in one look may end the wait of another, which is asked in the next.
+            cta.asked = cta.cluster.changes, epoch
+        return cta.runnable
+
+    def _look_for_runnable(self, cta: Cta) -> list[Group]:
+        epoch = self.machine.epoch
         for group in cta.groups:
             if group.wait is not None and group.asked != epoch:
                 group.asked = epoch
@@ -68,6 +76,7 @@ class Flow:
     def _wake(self, group: Group) -> None:
         wait = group.wait
         assert wait is not None
+        group.cta.cluster.changes += 1
         group.wait = None
         group.turns = 0
         group.pc += 1
@@ -100,6 +109,7 @@ class Flow:
                 self._merge(cta, groups)
 
     def _merge(self, cta: Cta, groups: list[Group]) -> None:
+        cta.cluster.changes += 1
         first = groups[0]
         threads = np.sort(np.concatenate([g.threads for g in groups]))
         joined = Group(cta, threads, first.pc, first.frame)
@@ -112,11 +122,12 @@ class Flow:
         """Of a group that gathers, the threads that are complete, as a group that can go on."""
         step = self.steps[group.pc]
         complete = self._complete(group, step, group.threads, group.threads)
+        if not complete.any():
+            return []
+        group.cta.cluster.changes += 1
         if complete.all():
             group.gathering = False
             return [group]
-        if not complete.any():
-            return []
         ready = self._split(group, group.threads[complete])
         ready.gathering = False
         return [ready]
@@ -135,6 +146,7 @@ class Flow:
             if not parties:
                 continue
             self.rendezvous.execute(cta, parties)
+            cta.cluster.changes += 1
             self.machine.touch()
             for group, threads in zip(groups, complete, strict=True):
                 if len(threads):
@@ -171,6 +183,7 @@ class Flow:
         """Let a group go on for up to `budget` instructions; with `to_loop_end` no further than a branch back."""
         self._to_loop_end = to_loop_end
         group.spinning = None
+        group.cta.cluster.changes += 1
         machine, cta, steps = self.machine, group.cta, self.steps
         limit = self._limit(group, others)
         while budget:

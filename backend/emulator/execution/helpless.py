@@ -1,7 +1,7 @@
 """Finds a cluster that can never go on, while others still run or have not even started.
 
 Threads of other clusters reach a cluster through global memory alone. So if none of its threads can go on, no asynchronous work is
-under way, and its polls only fail again, without a look at global memory or at the time, nothing will ever help it.
+under way, and its polls only fail again, without a look at global memory, nothing will ever help it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,19 @@ _REPETITIONS = 4
 """Times that a cluster must come to one state."""
 _TURNS = 64
 """Choices, for each group, after polls have failed: a cluster that goes on for longer is not stuck."""
-_INSIDE = ("shared", "shared::cta", "shared::cluster", "param", "local", "const")
+_OUTSIDE = (
+    "applypriority",
+    "clusterlaunchcontrol",
+    "cp",
+    "discard",
+    "griddepcontrol",
+    "ldu",
+    "multimem",
+    "prefetch",
+    "tensormap",
+)
+_ANY_SPACE = ("atom", "ld", "red", "st", "wmma")
+_INSIDE = ("const", "local", "param", "shared", "shared::cta", "shared::cluster")
 
 
 class Helpless:
@@ -35,6 +47,8 @@ class Helpless:
         """For each cluster, by number, how often it had changed when it was looked at last."""
         self._vain: Counter[int] = Counter()
         self._pause: Counter[int] = Counter()
+        self.looks = 0
+        """Times that a cluster was looked at, and its threads may have gone on."""
 
     def find(self) -> Cluster | None:
         """A cluster that nothing can help. Called when no thread can go on and no asynchronous work is under way; lets polls fail,
@@ -46,6 +60,7 @@ class Helpless:
             if self._pause[number]:
                 self._pause[number] -= 1
                 continue
+            self.looks += 1
             if self._is_helpless(cluster):
                 return cluster
             self._known[number] = cluster.changes
@@ -105,12 +120,9 @@ class Helpless:
 
 
 def _reaches_outside(step: Step) -> bool:
-    """Whether an instruction may depend on, or change, what other clusters see; the time changes with them too."""
+    """Whether an instruction may depend on what other clusters do, or change what they see. (Time is no help: it passes for
+    all that wait, and `PATIENCE` ends that too.)"""
     parts = step.instruction.parts
-    if step.kind is Kind.CALL:
+    if step.kind is Kind.CALL or parts[0] in _OUTSIDE:
         return True
-    if parts[0] in ("ld", "st", "atom", "red"):
-        return not any(part in _INSIDE for part in parts)
-    if parts[0] == "mov":
-        return any(isinstance(o, Special) and "clock" in o.name or ... for o in step.instruction.operands)
-    return parts[0] in ("ldu", "multimem", "cp", "clusterlaunchcontrol", "tensormap", "prefetch")
+    return parts[0] in _ANY_SPACE and not any(part in _INSIDE for part in parts)

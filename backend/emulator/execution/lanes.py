@@ -74,7 +74,7 @@ class Wait:
     """What an instruction answers that cannot go on yet: its threads are parked at it.
 
     Once `ready` holds, `then` is run (it writes results) and the threads go on *behind* the instruction; it is not executed
-    again. `describe` says what is waited for, for the report of a deadlock. With `may_give_up` the hardware may end the wait
+    again. `describe` says what is waited for, and `hint` what may help, for the report of a deadlock. With `may_give_up` the hardware may end the wait
     without success at any time (`try_wait`): then `then` is run although `ready` does not hold. `ready` is asked again
     whenever `Machine.touch` has been called since.
     """
@@ -83,6 +83,7 @@ class Wait:
     describe: Callable[[], str]
     then: Callable[[], None] | None = None
     may_give_up: bool = False
+    hint: Callable[[], str | None] = lambda: None
 
 
 @dataclass(slots=True)

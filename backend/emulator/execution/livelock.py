@@ -8,12 +8,12 @@ come for ever.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from tilec.backend.emulator.execution.cta import Cta
+    from tilec.backend.emulator.execution.cta import Cluster
     from tilec.backend.emulator.execution.group import Group
     from tilec.backend.emulator.memory.address_space import GlobalMemory
 
@@ -28,13 +28,18 @@ _ROUNDS = 100
 _PATIENCE = 4
 """Times that a repetition must be found, while waits that may end without success do so in between."""
 
-State = tuple[tuple[int, int, tuple[int, ...], int, bool], ...]
+Kept = dict[int, tuple[int, int]]
+"""For each cluster, by number, how often it had changed, and a digest of what it was then."""
+State = tuple[tuple[int, int], tuple[int, ...]]
+"""The group whose turn was last, and a digest of each cluster."""
 
 
 class Livelock:
     """Watches the choices of the scheduler of one machine. `probing`: a probe is being made."""
 
     def __init__(self, *, lock_step: bool) -> None:
+        self._places: Kept = {}
+        self._digests: Kept = {}
         self._first = _FIRST_PROBE_IN_LOCK_STEP if lock_step else _FIRST_PROBE
         self.reset()
 
@@ -43,6 +48,8 @@ class Livelock:
         self._found = 0
         self._choices = 0
         self._probe_at = self._first
+        self._places.clear()
+        self._digests.clear()
         self._stop()
 
     @property
@@ -69,15 +76,15 @@ class Livelock:
         not their turns that would change it."""
         self._last = _place(group)
 
-    def repeats(self, ctas: Sequence[Cta], memory: GlobalMemory) -> bool:
+    def repeats(self, clusters: Sequence[Cluster], memory: GlobalMemory) -> bool:
         """Called before each choice of a probe: whether the state is one that came before in it, twice. The
         places are compared first, as they cost less than the values."""
         self._looks += 1
-        places = self._last, _state(ctas)
+        places = self._last, tuple([_kept(self._places, cluster, _states) for cluster in clusters])
         if places not in self._visited:
             self._visited.add(places)
             return False
-        state = *places, _threads(ctas)
+        state = self._last, tuple([_kept(self._digests, cluster, digest) for cluster in clusters])
         if state not in self._seen:
             self._seen[state] = None
             return False
@@ -94,33 +101,49 @@ class Livelock:
         self._looks = 0
         self._groups = 0
         self._last = -1, -1
-        self._visited: set[tuple[tuple[int, int], State]] = set()
-        self._seen: dict[tuple[tuple[int, int], State, int], int | None] = {}
+        self._visited: set[State] = set()
+        self._seen: dict[State, int | None] = {}
 
 
 def _place(group: Group) -> tuple[int, int]:
     return group.cta.number, int(group.threads[0])
 
 
-def _state(ctas: Sequence[Cta]) -> State:
-    """Where all groups stand and will return to, and whether they are parked there."""
-    return tuple(
-        (
-            cta.number,
-            group.pc,
-            tuple(frame.return_to for frame in group.frames()),
-            len(group.threads),
-            group.wait is not None,
+def _kept(kept: Kept, cluster: Cluster, make: Callable[[Cluster], int]) -> int:
+    """What `make` gives for a cluster, anew only if the cluster has changed."""
+    known = kept.get(cluster.number)
+    if known is None or known[0] != cluster.changes:
+        known = kept[cluster.number] = cluster.changes, make(cluster)
+    return known[1]
+
+
+def digest(cluster: Cluster) -> int:
+    """A digest of where all threads of a cluster stand and will return to, of their registers, also the saved ones, and of the
+    memory of its CTAs. Two that are equal may, very rarely, be of different states."""
+    return hash((_states(cluster), _checksum_of(cluster)))
+
+
+def _states(cluster: Cluster) -> int:
+    """A digest of where all groups of a cluster stand and will return to, and of whether they are parked there."""
+    return hash(
+        tuple(
+            (
+                cta.rank,
+                group.pc,
+                tuple(frame.return_to for frame in group.frames()),
+                len(group.threads),
+                group.wait is not None,
+            )
+            for cta in cluster.ctas
+            for group in cta.groups
         )
-        for cta in ctas
-        for group in cta.groups
     )
 
 
-def _threads(ctas: Sequence[Cta]) -> int:
-    """A checksum of the threads of all groups, of their registers, also the saved ones, and of the memory of their CTAs."""
+def _checksum_of(cluster: Cluster) -> int:
+    """A checksum of all threads of a cluster and of its memory."""
     total = 0
-    for cta in ctas:
+    for cta in cluster.ctas:
         for group in cta.groups:
             total = crc32(group.threads.tobytes(), total)
             for frame in group.frames():

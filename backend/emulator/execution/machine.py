@@ -9,6 +9,7 @@ from tilec.backend.emulator.execution.cta import Cluster, Cta, Index3
 from tilec.backend.emulator.execution.engines import AsyncWork, Engines
 from tilec.backend.emulator.execution.flow import Flow
 from tilec.backend.emulator.execution.group import Group
+from tilec.backend.emulator.execution.helpless import PATIENCE, Helpless
 from tilec.backend.emulator.execution.livelock import Livelock
 from tilec.backend.emulator.execution.orders import Order
 from tilec.backend.emulator.execution.program import Program
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from tilec.backend.target import Target
 
 _PROBE_BUDGET = 1 << 16
-_PATIENCE = 64
-"""Times that all polling threads may fail, with nothing else happening, before it is a deadlock."""
 
 
 class Machine:
@@ -68,6 +67,13 @@ class Machine:
         """Clusters that have not started, by number; cluster launch control takes from here too."""
         self.flow = Flow(self)
 
+    @property
+    def shared_hint(self) -> str | None:
+        """Why shared memory may be smaller than the kernel thinks."""
+        if not self.program.has_dynamic_shared or self.dynamic_smem:
+            return None
+        return "the kernel declares dynamic shared memory (.extern .shared), and the launch gives it dynamic_smem = 0"
+
     def touch(self) -> None:
         """Something has happened that may let a waiting thread go on: memory or a barrier has changed, work has ended."""
         self.epoch += 1
@@ -84,6 +90,7 @@ class Machine:
         """Run all CTAs to their end."""
         failures = 0
         livelock = Livelock(lock_step=self.order.across_warps)
+        helpless = Helpless(self)
         while True:
             if len(self.resident) < self.order.resident:
                 self._start_cluster()
@@ -95,7 +102,7 @@ class Machine:
                     livelock.reset()
                 else:
                     livelock.count(groups)
-                if livelock.probing and livelock.repeats(list(self._ctas()), self.memory):
+                if livelock.probing and livelock.repeats(self.resident, self.memory):
                     if self._start_cluster():
                         livelock.reset()
                     elif livelock.hopeless or not self.flow.let_polls_fail(self._ctas()):
@@ -104,21 +111,26 @@ class Machine:
                 if livelock.probing:
                     self._probe(groups, livelock)
                 else:
-                    self._advance(groups, works)
+                    self.advance(groups, works)
                 failures = 0 if self.epoch != before else failures
                 continue
-            if self._start_cluster():
+            before, looks = self.epoch, helpless.looks
+            if (stuck := helpless.find()) is not None:
+                report_deadlock(self, stuck.ctas)
+            failures = 0 if self.epoch != before else failures
+            if helpless.looks != looks or self._start_cluster():
                 continue
             if not self.resident:
                 return
-            if failures >= _PATIENCE or not self.flow.let_polls_fail(self._ctas()):
+            if failures >= PATIENCE or not self.flow.let_polls_fail(self._ctas()):
                 report_deadlock(self, list(self._ctas()))
             failures += 1
 
     def _ctas(self) -> Iterator[Cta]:
         return (cta for cluster in self.resident for cta in cluster.ctas)
 
-    def _advance(self, groups: list[Group], works: list[AsyncWork]) -> None:
+    def advance(self, groups: list[Group], works: list[AsyncWork]) -> None:
+        """Let one of these groups and works go on, as the order chooses."""
         choice = self.order.choose(groups, works)
         if isinstance(choice, AsyncWork):
             self.engines.advance(choice)

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from tilec.backend.emulator.execution.cta import Cta
-    from tilec.backend.emulator.execution.lanes import Lanes
+    from tilec.backend.emulator.execution.lanes import Lanes, Wait
     from tilec.backend.emulator.ptx.syntax import Instruction
 
 
 class Poll(NamedTuple):
-    """An instruction that answered that something has not happened, and what that is."""
+    """An instruction that answered that something has not happened, what that is, and what may help."""
 
     instruction: Instruction
     describe: Callable[[], str]
+    hint: Callable[[], str | None]
 
 
 class Polls:
@@ -30,8 +31,9 @@ class Polls:
     def at_exit(self) -> None:
         """Nothing is left behind."""
 
-    def failed(self, lanes: Lanes, describe: Callable[[], str]) -> None:
-        self._last[int(lanes.threads[0])] = Poll(lanes.instruction, describe)
+    def failed(self, lanes: Lanes, wait: Wait) -> None:
+        """Threads have found that a wait of theirs has not ended."""
+        self._last[int(lanes.threads[0])] = Poll(lanes.instruction, wait.describe, wait.hint)
 
     def of(self, threads: NDArray[np.intp]) -> list[Poll]:
         """The polls that some of these threads made."""

@@ -162,6 +162,11 @@ class Program:
         return self._addresses[variable]
 
     @property
+    def has_dynamic_shared(self) -> bool:
+        """Whether the size of shared memory is the launch's to say."""
+        return bool(self._dynamic)
+
+    @property
     def local_stride(self) -> int:
         """Bytes of local memory of one thread, in one activation."""
         return -(-self.local_bytes // 16) * 16

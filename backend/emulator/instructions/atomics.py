@@ -103,7 +103,6 @@ def atom(d: Decoder) -> Execute:
         values = [read(lanes) for read in readers]
         old = _modify(lanes, where, address(lanes), values, update, vector is not None)
         _hand_out(lanes, writers, old, element)
-        lanes.machine.touch()
 
     return execute
 
@@ -157,7 +156,9 @@ def _hand_out(lanes: Lanes, writers: list[Writer], old: NDArray[Any], element: E
 def _modify(
     lanes: Lanes, space: str, addresses: Values, values: list[NDArray[Any]], update: _Update, vector: bool
 ) -> NDArray[Any]:
-    """Let all lanes change memory; returns what each of them found there, shape (lanes, elements)."""
+    """Let all lanes change memory; returns what each of them found there, shape (lanes, elements). Where nothing changes, such as
+    for a lock that is taken, nobody needs to look again."""
+    changed = False
     count, dtype = values[0].shape[1], values[0].dtype
     width = count * dtype.itemsize
     old = np.empty((lanes.count, count), dtype)
@@ -168,8 +169,12 @@ def _modify(
         for turn in lanes.cta.part(TurnTaking).turns(places):
             at = turn if positions is None else positions[turn]
             found = rows.take(places[turn], 0)
-            rows[places[turn]] = update(segment, found, [v[at] for v in values])
+            left = update(segment, found, [v[at] for v in values])
+            rows[places[turn]] = left
             old[at] = found
+            changed = changed or left.tobytes() != found.tobytes()
+    if changed:
+        lanes.machine.touch()
     return old
 
 

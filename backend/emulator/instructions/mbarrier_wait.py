@@ -49,7 +49,7 @@ def wait(d: Decoder) -> Execute:
         for barrier, positions in waiting:
             part = lanes if len(positions) == lanes.count else lanes.only(positions)
             wait = _wait(part, barrier, write)
-            lanes.cta.part(Polls).failed(part, wait.describe)
+            lanes.cta.part(Polls).failed(part, wait)
             parts.append(Part(positions, wait))
         if not blocks:
             return None
@@ -92,6 +92,6 @@ def _wait(lanes: Lanes, barrier: MBarrier, write: Writer) -> Wait:
             barrier.see()
 
     def describe() -> str:
-        return f"phase {phase} (parity {phase & 1}) of {barrier}, which is in phase {barrier.phase} and lacks {barrier.lacks()}"
+        return f"phase {phase} (parity {phase & 1}) of {barrier}, which {barrier.state()}"
 
-    return Wait(ready, describe, then, may_give_up=True)
+    return Wait(ready, describe, then, may_give_up=True, hint=barrier.hint)

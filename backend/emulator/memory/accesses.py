@@ -167,11 +167,11 @@ def _check_bounds(
         what = f"is {lowest - offset} bytes before {segment.name}"
     else:
         what = f"reaches {offset + width - end} bytes over the end of {segment.name} ({end} bytes)"
-    _out_of_bounds(lanes, _at(positions, at), int(addresses[at]), width, what)
+    _out_of_bounds(lanes, _at(positions, at), int(addresses[at]), width, what, segment.hint)
 
 
-def _out_of_bounds(lanes: Lanes, lane: int, address: int, width: int, what: str) -> NoReturn:
-    lanes.fault(FaultKind.OUT_OF_BOUNDS, f"{width} bytes at address 0x{address:x}: the address {what}", lane)
+def _out_of_bounds(lanes: Lanes, lane: int, address: int, width: int, what: str, hint: str | None = None) -> NoReturn:
+    lanes.fault(FaultKind.OUT_OF_BOUNDS, f"{width} bytes at address 0x{address:x}: the address {what}", lane, hint)
 
 
 def _misaligned(lanes: Lanes, space: str, addresses: Values, width: int) -> NoReturn:

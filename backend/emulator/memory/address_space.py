@@ -40,6 +40,8 @@ class Segment:
     """Bytes that lie side by side. `data` is padded to a multiple of `WIDEST`, `size` is what may be accessed, from `lowest` on."""
 
     lowest = 0
+    hint: str | None = None
+    """What an access out of bounds may come from."""
 
     def __init__(self, name: str, size: int, *, writable: bool = True) -> None:
         self.name = name

@@ -40,10 +40,12 @@ class SharedMemory(Segment):
     """Shared memory of the CTA of `rank` in its cluster. Offsets count from the start of the CTA's window; those below `lowest`
     are the system's."""
 
-    def __init__(self, size: int, rank: int, *, track_proxies: bool) -> None:
-        """`size` without the reserved bytes. `track_proxies`: whether the kernel uses the async proxy at all."""
+    def __init__(self, size: int, rank: int, *, track_proxies: bool, hint: str | None = None) -> None:
+        """`size` without the reserved bytes. `track_proxies`: whether the kernel uses the async proxy at all. `hint`: why it may be
+        smaller than the kernel thinks."""
         super().__init__("shared memory", RESERVED + size)
         self.rank = rank
+        self.hint = hint
         self.lowest = RESERVED
         self.state = np.zeros(len(self.data), np.uint8)
         self._state_rows: dict[int, NDArray[np.unsignedinteger]] = {}
@@ -95,7 +97,8 @@ class SharedMemory(Segment):
                 "wait for its completion first, on its mbarrier or its group",
             )
         at = offset + int(np.flatnonzero(~state & _INITIALISED)[0])
-        lanes.fault(FaultKind.UNINITIALISED, f"{what}, but nothing has been written at 0x{at:x}", lane)
+        hint = "no thread has written there yet: is a barrier missing between the writer and this read?"
+        lanes.fault(FaultKind.UNINITIALISED, f"{what}, but nothing has been written at 0x{at:x}", lane, hint)
 
     def check_store(self, lanes: Lanes, offsets: NDArray[np.int64], width: int) -> None:
         index = offsets // width
@@ -216,6 +219,7 @@ class SharedMemory(Segment):
             work.fault(
                 FaultKind.OUT_OF_BOUNDS,
                 f"{work.name} accesses shared memory at 0x{int(outside[0]) * unit:x}; it is 0x{self.lowest:x} to 0x{self.size:x}",
+                self.hint,
             )
 
     def _writer_of(self, at: int) -> str:

@@ -35,6 +35,8 @@ class MBarrier:
     """
 
     __slots__ = (
+        "_announced",
+        "_expect_line",
         "_lane",
         "_unseen",
         "_user",
@@ -62,6 +64,9 @@ class MBarrier:
         self.expected = count
         self.pending = count
         self.tx = 0
+        self._announced = 0
+        """Bytes that `expect_tx` has announced in this phase, the last by `_expect_line`."""
+        self._expect_line = 0
         self._word = 0
         self._unseen: list[tuple[int, Callable[[], None]]] = []
         self._write()
@@ -102,6 +107,8 @@ class MBarrier:
     def expect_tx(self, bytes: int) -> None:
         """An expect-tx operation: it does not complete a phase (9.7.13.15.5.1)."""
         self._set_tx(self.tx + bytes)
+        self._announced += bytes
+        self._expect_line = (self._user if isinstance(self._user, Lanes) else self._user.place).instruction.line
         self._write()
 
     def complete_tx(self, bytes: int) -> None:
@@ -142,9 +149,26 @@ class MBarrier:
         self.inval_line = line
         self.cta.machine.touch()
 
-    def lacks(self) -> str:
-        """What the current phase has not got yet, for reports."""
-        return f"{_amount(self.pending, 'arrival')} and {_amount(self.tx, 'byte')}"
+    def state(self) -> str:
+        """The current phase and what it has not got yet, for reports: "is in phase 0 and lacks 1 arrival"."""
+        lacks = [_amount(self.pending, "arrival")] if self.pending else []
+        if self.tx > 0:
+            lacks.append(f"{self.tx} of {self._announced} announced bytes (the last expect_tx is that of line {self._expect_line})")
+        text = f"is in phase {self.phase}" + (f" and lacks {' and '.join(lacks)}" if lacks else "")
+        if self.tx >= 0:
+            return text
+        announced = f"the {self._announced} announced" if self._announced else "announced"
+        last = f"(the last expect_tx is that of line {self._expect_line})" if self._announced else "(there was no expect_tx)"
+        return f"{text}; {_amount(-self.tx, 'byte')} more than {announced} {'has' if self.tx == -1 else 'have'} arrived {last}"
+
+    def hint(self) -> str | None:
+        """What may help those who wait for the current phase: only wrong numbers of bytes have one cause."""
+        if self.tx == 0:
+            return None
+        return (
+            "in each phase the sum of all expect_tx is what the copies bring: of a tensor copy the bytes of the whole box, also "
+            "where it reaches over an edge of the tensor"
+        )
 
     def use(self, user: Lanes | AsyncWork, lane: int) -> None:
         """Called before each use: the object must be live, and what it says in memory must be what was written there."""
@@ -185,6 +209,7 @@ class MBarrier:
         if self.pending == 0 and self.tx == 0:
             self.phase += 1
             self.pending = self.expected
+            self._announced = 0
         self._write()
 
     def _write(self) -> None:

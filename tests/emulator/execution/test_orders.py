@@ -197,7 +197,7 @@ def test_a_flag_that_nobody_sets(order: OrderName) -> None:
         launch_flag(0, order, 1, ctas=1)
     assert caught.value.kind is FaultKind.DEADLOCK
     assert notes(caught.value) == [
-        "CTA (0, 0, 0), warp 0: repeat a loop at ld.global.acquire.gpu.u32 in which nothing changes"
+        "CTA (0, 0, 0), warp 0: repeats a loop at ld.global.acquire.gpu.u32 in which nothing changes"
     ]
 
 
@@ -257,10 +257,10 @@ L:
     assert fault.place.instruction.opcode == "mbarrier.try_wait.parity.shared.b64"
     assert sorted(notes(fault)) == sorted(
         [
-            "CTA (0, 0, 0), lane 0 of warp 0: wait at mbarrier.try_wait.parity.shared.b64 for phase 0 (parity 0) of the mbarrier at "
-            "0x400, which is in phase 0 and lacks 1 arrival and 0 bytes",
+            "CTA (0, 0, 0), lane 0 of warp 0: waits at mbarrier.try_wait.parity.shared.b64 for phase 0 (parity 0) of the mbarrier at "
+            "0x400, which is in phase 0 and lacks 1 arrival",
             "CTA (0, 0, 0), lanes 1 to 31 of warp 0: wait at bar.sync for the rest of their warp",
-            "CTA (0, 0, 0), warp 1: wait at bar.sync for barrier 1: 32 of 64 threads have arrived, warp 0 is missing",
+            "CTA (0, 0, 0), warp 1: waits at bar.sync for barrier 1: 32 of 64 threads have arrived, warp 0 is missing",
         ]
     )
 
@@ -289,8 +289,8 @@ M:
     }
     first = fault.place.instruction.line
     expected = {
-        one: f"<ptx>:{one}:5: note: CTA (0, 0, 0), warp 1: wait at bar.sync for barrier 1: 32 of 64 threads have arrived (warp 1)",
-        two: f"<ptx>:{two}:5: note: CTA (0, 0, 0), warp 0: wait at bar.sync for barrier 2: 32 of 64 threads have arrived (warp 0)",
+        one: f"<ptx>:{one}:5: note: CTA (0, 0, 0), warp 1: waits at bar.sync for barrier 1: 32 of 64 threads have arrived (warp 1)",
+        two: f"<ptx>:{two}:5: note: CTA (0, 0, 0), warp 0: waits at bar.sync for barrier 2: 32 of 64 threads have arrived (warp 0)",
     }
     head = f"<ptx>:{first}:5: error: deadlock: no thread can go on, and nothing asynchronous is under way (kernel k, CTA (0, 0, 0))"
     assert lines[:3] == [head, *texts[first]]
@@ -312,7 +312,7 @@ W:
     )
     fault = deadlock(body, 32, order)
     assert fault.kind is FaultKind.DEADLOCK
-    assert "phase 1 (parity 1) of the mbarrier at 0x400, which is in phase 1 and lacks 1 arrival and 0 bytes" in str(
+    assert "phase 1 (parity 1) of the mbarrier at 0x400, which is in phase 1 and lacks 1 arrival" in str(
         fault
     )
 
@@ -417,7 +417,7 @@ L:
 """
     fault = deadlock(body, 64, order)
     assert fault.kind is FaultKind.DEADLOCK
-    assert "repeat a loop" in str(fault)
+    assert "repeats a loop" in str(fault)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -495,3 +495,31 @@ END:
     out = np.zeros(2, np.uint32)
     emulate(kernel(body, parameters=".param .u64 out"), "k", 3, 128, [out], order=order, seed=5)
     assert values(out) == [0, 12]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_polls_of_a_lock_that_is_taken_are_few(order: OrderName) -> None:
+    """An atomic that changes nothing is no news: who spins on it waits until another thread has changed something."""
+    body = """
+    ld.param.u64 %x1, [out];
+    setp.eq.u32 %p1, %t, 0;
+    @%p1 bra TAKE;
+    mov.u32 %r1, 0;
+WORK:
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p2, %r1, 3000;
+    @%p2 bra WORK;
+    setp.ne.u32 %p1, %t, 32;
+    @%p1 bra END;
+    atom.global.exch.b32 %r1, [%x1], 0;
+    bra END;
+TAKE:
+    atom.global.cas.b32 %r1, [%x1], 0, 1;
+    setp.ne.u32 %p2, %r1, 0;
+    @%p2 bra TAKE;
+END:
+"""
+    out = np.ones(1, np.uint32)
+    ran = emulate(kernel(body, parameters=".param .u64 out"), "k", 1, 64, [out], order=order, seed=5)
+    assert values(out) == [1]
+    assert ran.opcodes["atom.global.cas.b32"] < 50

@@ -155,7 +155,7 @@ FAULTS = [
         Edit(r"@!w0 bra SKIP_ALLOC", "@!elect bra SKIP_ALLOC"),
         DIVERGENT,
         r"tcgen05\.alloc",
-        r"only lane 0 of warp 0 execute tcgen05\.alloc\.cta_group::1\.sync\.aligned\.shared::cta\.b32, and the other threads that take part never do",
+        r"only lane 0 of warp 0 executes tcgen05\.alloc\.cta_group::1\.sync\.aligned\.shared::cta\.b32, and the other threads that take part never do",
     ),
     Fault(
         "tcgen05.ld by half of a warp",
@@ -171,7 +171,7 @@ FAULTS = [
         Edit(r"  barrier\.cluster\.arrive", "  @elect barrier.cluster.arrive"),
         DIVERGENT,
         r"barrier\.cluster\.arrive",
-        r"only lane 0 of warp 0 execute barrier\.cluster\.arrive\.release\.aligned, and the other threads that take part never do",
+        r"only lane 0 of warp 0 executes barrier\.cluster\.arrive\.release\.aligned, and the other threads that take part never do",
     ),
     Fault(
         "the pair's peer does not allocate",
@@ -179,7 +179,7 @@ FAULTS = [
         Edit(r"@!w0 bra SKIP_ALLOC", "@!lead bra SKIP_ALLOC"),
         DIVERGENT,
         r"tcgen05\.alloc",
-        r"only lane 0 of warp 0 execute tcgen05\.alloc\.cta_group::2\.sync\.aligned\.shared::cta\.b32, and the other threads that take part never do",
+        r"only lane 0 of warp 0 executes tcgen05\.alloc\.cta_group::2\.sync\.aligned\.shared::cta\.b32, and the other threads that take part never do",
     ),
 ]
 

@@ -153,11 +153,11 @@ M:
 """
     caught = fault(body)
     assert caught.kind is FaultKind.DEADLOCK
-    waiting = "wait at barrier.cluster.wait.aligned for the barrier of the cluster; missing: warp 1 of rank 1"
+    waiting = "at barrier.cluster.wait.aligned for the barrier of the cluster; missing: warp 1 of rank 1"
     assert [line.split(": note: ")[1] for line in str(caught).splitlines() if ": note: " in line] == [
-        f"CTA (0, 0, 0), warps 0 and 1: {waiting}",
-        f"CTA (1, 0, 0), warp 0: {waiting}",
-        "CTA (1, 0, 0), warp 1: wait at bar.sync for barrier 1: 32 of 64 threads have arrived (warp 1)",
+        f"CTA (0, 0, 0), warps 0 and 1: wait {waiting}",
+        f"CTA (1, 0, 0), warp 0: waits {waiting}",
+        "CTA (1, 0, 0), warp 1: waits at bar.sync for barrier 1: 32 of 64 threads have arrived (warp 1)",
     ]
 
 

@@ -171,6 +171,12 @@ def test_maps_that_the_driver_accepted(
         (np.zeros(()), (), {}, "the array has 0 dimensions; a tensor map has 1 to 5"),
         (words(2, 2, 2, 2, 2, 8), (1, 1, 1, 1, 1, 8), {}, "the array has 6 dimensions; a tensor map has 1 to 5"),
         (words(8, 64), (8,), {}, "box has 1 entries for an array of rank 2"),
+        (words(8, 64), 8, {}, "box = 8: it is a tuple of whole numbers, not an int"),
+        (words(8, 64), (8.5, 64), {}, "box[0] = 8.5: it is a whole number, not a float"),
+        (words(8, 64), (8, 64), {"strides": (None,)}, "strides[0] = None: it is a whole number, not None"),
+        (words(8, 64), (8, 64), {"element_strides": "11"}, "element_strides = '11': it is a tuple of whole numbers, not a str"),
+        (words(8, 64), (8, 64), {"dtype": 16}, "dtype 16"),
+        ([[0]], (8, 64), {}, "the array is a list, not a NumPy array"),
         (words(8, 64), (8, 64), {"strides": (1, 2, 3)}, "3 strides for an array of rank 2"),
         (words(8, 64), (8, 64), {"element_strides": (9, 1)}, "element stride 9 of dimension 1 from the innermost: it is 1 to 8"),
         (words(8, 64), (8, 64), {"element_strides": (0, 1)}, "element stride 0 of dimension 1 from the innermost: it is 1 to 8"),
@@ -240,6 +246,8 @@ def test_im2col_maps() -> None:
         ({"channels": 4}, "a pixel of 4 elements along the innermost dimension has 8 bytes, no multiple of 16"),
         ({"upper": (-9, 0)}, "corners 0 and -9 leave nothing of dimension 2 from the innermost, of extent 9"),
         ({"lower": (0,)}, "lower has 1 entries; an array of rank 4 has 2"),
+        ({"upper": 0}, "upper = 0: it is a tuple of whole numbers, not an int"),
+        ({"pixels": "8"}, "pixels = '8': it is a whole number, not a str"),
     ],
 )
 def test_im2col_maps_that_break_a_rule(options: dict[str, Any], why: str) -> None:
