@@ -187,7 +187,7 @@ def test_more_warps_than_the_barrier_is_for_use_it_in_turn(order: OrderName) -> 
 def test_one_warp_more_than_the_barrier_is_for(order: OrderName) -> None:
     caught = fault("    bar.sync 1, 64;\n", 96, order=order)
     assert caught.kind is FaultKind.DEADLOCK
-    assert "wait at bar.sync for barrier 1: 32 of 64 threads have arrived" in str(caught)
+    assert "waits at bar.sync for barrier 1: 32 of 64 threads have arrived" in str(caught)
 
 
 @pytest.mark.parametrize("order", ORDERS)
