@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tilec.backend.emulator.execution.cta import Cluster, Cta, Index3
 from tilec.backend.emulator.execution.engines import AsyncWork, Engines
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from tilec.backend.target import Target
 
 _PROBE_BUDGET = 1 << 16
+
+_WORKSPACE_BYTES = 8
 
 
 class Machine:
@@ -66,6 +71,14 @@ class Machine:
         self.waiting = list(range(self.clusters[0] * self.clusters[1] * self.clusters[2]))
         """Clusters that have not started, by number; cluster launch control takes from here too."""
         self.flow = Flow(self)
+
+    @cached_property
+    def grid_workspace(self) -> int:
+        """The address of what a cooperative launch hands to its grid: the size of it, and a barrier that starts at 0, 32 bits each.
+        Every launch may be taken for one: CTAs are started until those that wait for one another are all there."""
+        segment = self.memory.allocate("the workspace of the grid", _WORKSPACE_BYTES)
+        segment.view(np.dtype(np.uint32))[0] = _WORKSPACE_BYTES
+        return segment.address
 
     @property
     def shared_hint(self) -> str | None:

@@ -66,6 +66,9 @@ _OF_CTA: dict[str, Callable[[Lanes], int]] = {
     "%reserved_smem_offset_cap": lambda lanes: RESERVED,
     "%reserved_smem_offset_1": lambda lanes: lanes.cta.shared.open_scratch(),
     "%current_graph_exec": lambda lanes: 0,
+    # Cooperative groups of CUDA 13 find their barrier of the grid through these two.
+    "%envreg1": lambda lanes: lanes.machine.grid_workspace >> 32,
+    "%envreg2": lambda lanes: lanes.machine.grid_workspace & 0xFFFFFFFF,
 }
 
 _TRIPLES: dict[str, Callable[[Lanes], tuple[int, int, int]]] = {

@@ -95,10 +95,11 @@ def _notes(machine: Machine, groups: list[Group], first: Place) -> tuple[Diagnos
     if said > _MOST_NOTES:
         more = "note" if said == _MOST_NOTES + 1 else "notes"
         ctas = len({group.cta.number for group in groups})
+        waiting = "1 CTA waits" if ctas == 1 else f"{ctas} CTAs wait"
         notes.append(
             Diagnostic(
                 "note",
-                f"{said - _MOST_NOTES} more {more} like these are left out; {ctas} CTAs wait in all",
+                f"{said - _MOST_NOTES} more {more} like these are left out; {waiting} in all",
                 first.location,
             )
         )

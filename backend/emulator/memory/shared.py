@@ -29,6 +29,8 @@ _SCRATCH_ZEROED = 32
 """Bytes of it that are zero from the start, without which its barriers would not work; the rest holds nothing."""
 
 _INITIALISED, _UNFENCED, _WRITING = 1, 2, 4
+_PATTERN = 0xA5
+"""What bytes hold that nothing has been written to."""
 
 
 def _spread(bits: int, width: int) -> int:
@@ -47,6 +49,7 @@ class SharedMemory(Segment):
         self.rank = rank
         self.hint = hint
         self.lowest = RESERVED
+        self.data[:] = _PATTERN
         self.state = np.zeros(len(self.data), np.uint8)
         self._state_rows: dict[int, NDArray[np.unsignedinteger]] = {}
         self.readers = np.zeros(len(self.data), np.uint16)
@@ -60,6 +63,7 @@ class SharedMemory(Segment):
         if self.lowest > SCRATCH:
             self.lowest = SCRATCH
             self.state[SCRATCH : SCRATCH + _SCRATCH_ZEROED] = _INITIALISED
+            self.data[SCRATCH : SCRATCH + _SCRATCH_ZEROED] = 0
         return SCRATCH
 
     # Ordinary accesses: the generic proxy.
@@ -71,11 +75,20 @@ class SharedMemory(Segment):
             _INITIALISED, unit
         )
         if not readable or (self._writes and int(np.bitwise_or.reduce(seen, axis=None)) & _spread(_WRITING, unit)):
-            wanted = seen.dtype.type(_spread(_INITIALISED, unit))
-            bad = (seen & seen.dtype.type(_spread(_INITIALISED | _WRITING, unit))) != wanted
-            lane = int(np.flatnonzero(bad.any(axis=1))[0])
-            self._refuse_load(lanes, lane, int(offsets[lane]), width)
+            bad = self._unreadable(offsets, width)
+            if bad.any():
+                lane = int(np.flatnonzero(bad)[0])
+                self._refuse_load(lanes, lane, int(offsets[lane]), width)
         lanes.machine.statistics.note_shared_access(lanes, offsets, width)
+
+    def _unreadable(self, offsets: NDArray[np.int64], width: int) -> NDArray[np.bool_]:
+        """For each lane, whether it reads something in flight, or a word of which no byte has been written: compilers copy structures
+        by words, with the padding between their members."""
+        states = self.state[offsets[:, None] + np.arange(width)]
+        words = (states & _INITIALISED).reshape(len(offsets), -1, min(width, 4))
+        unwritten: NDArray[np.bool_] = ~words.any(axis=2).all(axis=1)
+        in_flight: NDArray[np.bool_] = (states & _WRITING).any(axis=1)
+        return unwritten | in_flight
 
     def _states(self, width: int) -> NDArray[np.unsignedinteger]:
         """The state of all bytes, `width` to a row."""

@@ -153,12 +153,18 @@ class MBarrier:
         """The current phase and what it has not got yet, for reports: "is in phase 0 and lacks 1 arrival"."""
         lacks = [_amount(self.pending, "arrival")] if self.pending else []
         if self.tx > 0:
-            lacks.append(f"{self.tx} of {self._announced} announced bytes (the last expect_tx is that of line {self._expect_line})")
+            lacks.append(
+                f"{self.tx} of {self._announced} announced bytes (the last expect_tx is that of line {self._expect_line})"
+            )
         text = f"is in phase {self.phase}" + (f" and lacks {' and '.join(lacks)}" if lacks else "")
         if self.tx >= 0:
             return text
         announced = f"the {self._announced} announced" if self._announced else "announced"
-        last = f"(the last expect_tx is that of line {self._expect_line})" if self._announced else "(there was no expect_tx)"
+        last = (
+            f"(the last expect_tx is that of line {self._expect_line})"
+            if self._announced
+            else "(there was no expect_tx)"
+        )
         return f"{text}; {_amount(-self.tx, 'byte')} more than {announced} {'has' if self.tx == -1 else 'have'} arrived {last}"
 
     def hint(self) -> str | None:

@@ -339,6 +339,18 @@ def test_uninitialised_shared_memory() -> None:
     assert text == "16 bytes of shared memory at 0x400 are read, but nothing has been written at 0x400"
 
 
+def test_padding_of_structures_is_copied_with_them() -> None:
+    body = """
+    st.shared.u8 [s], %t;
+    st.shared.u32 [s+4], %t;
+    ld.shared.v2.u32 {%r0, %r1}, [s];
+    st.global.v2.u32 [%a], {%r0, %r1};
+"""
+    found = np.zeros(2, np.uint32)
+    run(body, [found], inside=".shared .align 16 .b8 s[64];")
+    assert found.tolist() == [0xA5A5A500, 0]
+
+
 def test_writes_to_what_is_read_only() -> None:
     frozen = np.zeros(4, np.uint32)
     frozen.flags.writeable = False
