@@ -81,7 +81,7 @@ class Cta:
         self.groups: list[Group] = []
         self.runnable: list[Group] | None = None
         """Which of them could go on when they were asked last."""
-        self.asked = -1, -1
+        self.asked: tuple[int, int] = (-1, -1)
         """The changes of the cluster, and the machine's epoch, then."""
         self.registers_in_flight: RegisterWatch | None = None
         """Set while asynchronous work owns registers of threads."""

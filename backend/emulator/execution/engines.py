@@ -13,6 +13,7 @@ from tilec.backend.emulator.faults import FaultKind, Place, fail
 
 if TYPE_CHECKING:
     from tilec.backend.emulator.execution.cta import Cta
+    from tilec.backend.emulator.synchronisation.mbarrier import MBarrier
 
 
 class AsyncWork:
@@ -23,7 +24,7 @@ class AsyncWork:
     None for work that may end in any order. `cta` issued it, and must not exit before the work has ended (unless `outlives`).
     """
 
-    __slots__ = ("cta", "done", "name", "on_done", "outlives", "place", "queue", "steps")
+    __slots__ = ("barriers", "cta", "done", "name", "on_done", "outlives", "place", "queue", "steps")
 
     def __init__(
         self,
@@ -42,6 +43,8 @@ class AsyncWork:
         self.on_done = on_done
         self.done = False
         self.outlives = False
+        self.barriers: list[MBarrier] = []
+        """Those on which it tells that it is done."""
 
     def advance(self) -> None:
         """Run the next step; `done` after the last."""

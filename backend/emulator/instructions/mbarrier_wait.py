@@ -40,6 +40,8 @@ def wait(d: Decoder) -> Execute:
             results[use.lanes] = done
             if done.any():
                 barrier.see()
+                if by_parity:
+                    barrier.passed = lanes.instruction.line, barrier.phase
             if not done.all():
                 waiting.append((barrier, use.lanes[~done]))
         write(lanes, results)
@@ -90,6 +92,7 @@ def _wait(lanes: Lanes, barrier: MBarrier, write: Writer) -> Wait:
         write(lanes, np.array(barrier.phase != phase))
         if barrier.phase != phase:
             barrier.see()
+            barrier.passed = lanes.instruction.line, barrier.phase
 
     def describe() -> str:
         return f"phase {phase} (parity {phase & 1}) of {barrier}, which {barrier.state()}"

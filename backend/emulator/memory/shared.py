@@ -107,7 +107,7 @@ class SharedMemory(Segment):
                 FaultKind.IN_FLIGHT,
                 f"{what}, but at 0x{at:x} {self._writer_of(at)} has not completed",
                 lane,
-                "wait for its completion first, on its mbarrier or its group",
+                self._how_to_wait(at),
             )
         at = offset + int(np.flatnonzero(~state & _INITIALISED)[0])
         hint = "no thread has written there yet: is a barrier missing between the writer and this read?"
@@ -205,6 +205,7 @@ class SharedMemory(Segment):
             work.fault(
                 FaultKind.IN_FLIGHT,
                 f"{work.name} reads shared memory at 0x{at:x}, which {self._writer_of(at)} still writes",
+                self._how_to_wait(at),
             )
         if not state & _INITIALISED:
             work.fault(
@@ -234,6 +235,13 @@ class SharedMemory(Segment):
                 f"{work.name} accesses shared memory at 0x{int(outside[0]) * unit:x}; it is 0x{self.lowest:x} to 0x{self.size:x}",
                 self.hint,
             )
+
+    def _how_to_wait(self, at: int) -> str:
+        """For those who read what asynchronous work still writes."""
+        works = [work for work, (index, unit) in self._writes.items() if (index == at // unit).any()]
+        barriers = [barrier for work in works for barrier in work.barriers if barrier.cta.shared is self]
+        early = [text for barrier in barriers if (text := barrier.too_early()) is not None]
+        return "; ".join(("wait for its completion first, on its mbarrier or its group", *early[:1]))
 
     def _writer_of(self, at: int) -> str:
         return self._covering(list(self._writes.items()), at)

@@ -46,6 +46,7 @@ class MBarrier:
         "inval_line",
         "live",
         "offset",
+        "passed",
         "pending",
         "phase",
         "tx",
@@ -67,6 +68,8 @@ class MBarrier:
         self._announced = 0
         """Bytes that `expect_tx` has announced in this phase, the last by `_expect_line`."""
         self._expect_line = 0
+        self.passed: tuple[int, int] | None = None
+        """The line of the wait that was satisfied last, and the phase that was current then: the wait was for an earlier one."""
         self._word = 0
         self._unseen: list[tuple[int, Callable[[], None]]] = []
         self._write()
@@ -174,6 +177,16 @@ class MBarrier:
         return (
             "in each phase the sum of all expect_tx is what the copies bring: of a tensor copy the bytes of the whole box, also "
             "where it reaches over an edge of the tensor"
+        )
+
+    def too_early(self) -> str | None:
+        """For those who read what is still to come in the current phase: the wait that they may take for one for it."""
+        if self.passed is None or self.passed[1] != self.phase or self.tx <= 0:
+            return None
+        line, phase = self.passed
+        return (
+            f"the wait of line {line} for parity {(phase - 1) & 1} of {self} was satisfied by an earlier phase, and this is phase "
+            f"{phase} (parity {phase & 1})"
         )
 
     def use(self, user: Lanes | AsyncWork, lane: int) -> None:

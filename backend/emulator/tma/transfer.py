@@ -88,7 +88,7 @@ def submit_load(
 
     work = AsyncWork(name, lanes.cta, lanes.place(lane), steps())
     for target in targets:
-        mbarrier.find(target.signalled, target.barrier, lanes, lane)
+        work.barriers.append(mbarrier.find(target.signalled, target.barrier, lanes, lane))
         target.cta.shared.begin_write(work, placement.units)
     machine.engines.submit(work)
 
@@ -155,7 +155,7 @@ def submit_copy(lanes: Lanes, lane: int, source: Placement, destination: Placeme
         yield from _report(work, target, size)
 
     work = AsyncWork("the bulk copy", lanes.cta, lanes.place(lane), steps())
-    mbarrier.find(target.signalled, target.barrier, lanes, lane)
+    work.barriers.append(mbarrier.find(target.signalled, target.barrier, lanes, lane))
     own.begin_read(work, source.units)
     other.begin_write(work, destination.units)
     machine.engines.submit(work)
@@ -188,7 +188,7 @@ def submit_reduction(
         yield from _report(work, target, size)
 
     work = AsyncWork("the bulk reduction", lanes.cta, lanes.place(lane), steps())
-    mbarrier.find(target.signalled, target.barrier, lanes, lane)
+    work.barriers.append(mbarrier.find(target.signalled, target.barrier, lanes, lane))
     own.begin_read(work, source.units)
     machine.engines.submit(work)
 

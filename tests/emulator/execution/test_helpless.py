@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from execution.grids import ORDERS, WAIT, OrderName, copying, deadlock, run
+from grids import ORDERS, WAIT, OrderName, copying, deadlock, run
 
 FOR_EVER = [
     WAIT,

@@ -312,9 +312,7 @@ W:
     )
     fault = deadlock(body, 32, order)
     assert fault.kind is FaultKind.DEADLOCK
-    assert "phase 1 (parity 1) of the mbarrier at 0x400, which is in phase 1 and lacks 1 arrival" in str(
-        fault
-    )
+    assert "phase 1 (parity 1) of the mbarrier at 0x400, which is in phase 1 and lacks 1 arrival" in str(fault)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from execution.grids import EXPECT_LINE, ORDERS, WAIT, WAIT_LINE, OrderName, copying, deadlock
+from grids import EXPECT_LINE, ORDERS, WAIT, WAIT_LINE, OrderName, copying, deadlock, run
+
+from tilec.backend.emulator.faults import EmulatorFault, FaultKind
 
 POLL = "    mbarrier.try_wait.parity.shared.b64 q, [b], 0;\n    ^"
 HINT = (
     "hint: in each phase the sum of all expect_tx is what the copies bring: of a tensor copy the bytes of the whole box, also "
     "where it reaches over an edge of the tensor"
 )
-BARRIER = (
-    "mbarrier.try_wait.parity.shared.b64 for phase 0 (parity 0) of the mbarrier at 0x1400, which is in phase 0"
-)
+BARRIER = "mbarrier.try_wait.parity.shared.b64 for phase 0 (parity 0) of the mbarrier at 0x1400, which is in phase 0"
 LOOK = "    ld.volatile.global.u32 c, [s];\n"
 """In the loop that polls: other CTAs could help then, so that all are started."""
 
@@ -21,20 +21,24 @@ def notes(text: str, grid: int, order: OrderName) -> list[str]:
     return [note.message for note in deadlock(text, grid, order).diagnostic.notes]
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(
-    ("expected", "state"),
-    [
-        (6144, f" and lacks 2048 of 6144 announced bytes (the last expect_tx is that of line {EXPECT_LINE})"),
-        (2048, f"; 2048 bytes more than the 2048 announced have arrived (the last expect_tx is that of line {EXPECT_LINE})"),
-    ],
-)
-def test_full_text_of_wrong_bytes(order: OrderName, expected: int, state: str) -> None:
-    assert str(deadlock(copying(expected), 1, order)) == (
+def full_text(state: str) -> str:
+    return (
         f"k.ptx:{WAIT_LINE}:5: error: deadlock: no thread can go on, and nothing asynchronous is under way (kernel k, CTA (0, 0, 0))\n"
         f"{POLL}\n{HINT}\n"
-        f"k.ptx:{WAIT_LINE}:5: note: CTA (0, 0, 0), warps 0 to 3: wait at {BARRIER}{state}\n"
-        f"{POLL}"
+        f"k.ptx:{WAIT_LINE}:5: note: CTA (0, 0, 0), warps 0 to 3: wait at {BARRIER}{state} (the last expect_tx is that of line "
+        f"{EXPECT_LINE})\n{POLL}"
+    )
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_full_text_of_too_many_announced_bytes(order: OrderName) -> None:
+    assert str(deadlock(copying(6144), 1, order)) == full_text(" and lacks 2048 of 6144 announced bytes")
+
+
+def test_full_text_of_too_few_announced_bytes() -> None:
+    """Where bytes come in pieces, the phase may complete with one of them."""
+    assert str(deadlock(copying(2048), 1, "fifo")) == full_text(
+        "; 2048 bytes more than the 2048 announced have arrived"
     )
 
 
@@ -59,14 +63,14 @@ def test_ctas_that_wait_for_the_same_share_a_note(order: OrderName) -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_other_ctas_that_have_ended(order: OrderName) -> None:
-    """Two of six CTAs need not wait."""
-    leave = "    mov.u32 c, %ctaid.x;\n    and.b32 c, c, 3;\n    setp.eq.u32 q, c, 1;\n    @q bra X;\n" + LOOK + WAIT + "\nX:\n"
-    drain = "    mbarrier.try_wait.parity.shared.b64 q, [b], 0;\n"
-    text = copying(4096, leave + drain).replace("4096, [b]", "2048, [b]").replace("    ld.shared.u32 c, [a];\n", "")
-    text = text.replace("@p cp.async", "@q cp.async").replace("_, [b], 4096", "_, [b], 2048")
-    text = text.replace("    @q cp.async", "    mov.u32 c, 7;\n    setp.ne.u32 q, c, 7;\n    @q cp.async")
-    (note,) = notes(text, 6, order)
-    assert note.startswith("CTA (0, 0, 0) and 3 others, warps 0 to 3: wait at mbarrier.try_wait.parity.shared.b64 for phase 0")
+    """CTAs 1 and 5 of seven do not wait for a second phase."""
+    leave = "\n    mov.u32 c, %ctaid.x;\n    and.b32 c, c, 3;\n    setp.eq.u32 q, c, 1;\n    @q bra END;\nX:\n"
+    second = WAIT.replace("[b], 0", "[b], 1").replace("W;", "X;") + "\nEND:\n"
+    (note,) = notes(copying(4096, WAIT + leave + LOOK + second), 7, order)
+    assert note == (
+        "CTA (0, 0, 0) and 4 others, warps 0 to 3: wait at mbarrier.try_wait.parity.shared.b64 for phase 1 (parity 1) of the "
+        "mbarrier at 0x1400, which is in phase 1 and lacks 1 arrival"
+    )
 
 
 def test_one_warp_and_one_lane() -> None:
@@ -117,6 +121,49 @@ def test_source_lines_are_named_once() -> None:
     found = deadlock(text, 1, "fifo").diagnostic.notes
     assert [(n.message, n.location and n.location.line) for n in found] == [
         ("compiled from here", 7),
-        ("CTA (0, 0, 0), warps 0 and 1: wait at bar.sync for barrier 2: 64 of 96 threads have arrived (warps 0, 1)", 25),
-        ("CTA (0, 0, 0), warps 2 and 3: wait at bar.sync for barrier 1: 64 of 96 threads have arrived (warps 2, 3)", 25),
+        (
+            "CTA (0, 0, 0), warps 2 and 3: wait at bar.sync for barrier 1: 64 of 96 threads have arrived (warps 2, 3)",
+            25,
+        ),
+        (
+            "CTA (0, 0, 0), warps 0 and 1: wait at bar.sync for barrier 2: 64 of 96 threads have arrived (warps 0, 1)",
+            25,
+        ),
     ]
+
+
+EARLY = "wait for its completion first, on its mbarrier or its group"
+
+
+def in_flight(text: str) -> str | None:
+    """The hint of a read that comes too early: engines are as late as they may be."""
+    with pytest.raises(EmulatorFault) as caught:
+        run(text, 1, "adversarial")
+    assert caught.value.kind is FaultKind.IN_FLIGHT
+    return caught.value.diagnostic.hint
+
+
+def test_a_wait_for_the_wrong_parity() -> None:
+    assert in_flight(copying(4096, WAIT.replace("[b], 0", "[b], 1"))) == (
+        f"{EARLY}; the wait of line {WAIT_LINE} for parity 1 of the mbarrier at 0x1400 was satisfied by an earlier phase, and this is "
+        "phase 0 (parity 0)"
+    )
+
+
+def test_a_parity_that_is_not_turned() -> None:
+    """The second copy is waited for with the parity of the first."""
+    again = """
+    bar.sync 0;
+    @p mbarrier.arrive.expect_tx.shared.b64 _, [b], 4096;
+    @p cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [a], [s], 4096, [b];
+X:
+"""
+    text = copying(4096, WAIT + again + WAIT.replace("W;", "X;"))
+    assert in_flight(text) == (
+        f"{EARLY}; the wait of line {WAIT_LINE + 6} for parity 0 of the mbarrier at 0x1400 was satisfied by an earlier phase, and this "
+        "is phase 1 (parity 1)"
+    )
+
+
+def test_no_wait_at_all() -> None:
+    assert in_flight(copying(4096, "")) == EARLY
