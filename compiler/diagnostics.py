@@ -53,12 +53,16 @@ class Diagnostic:
         lines = [f"{where}{self.severity}: {self.message}"]
         # An empty line shows nothing, and a caret under it points at nothing.
         if self.location is not None and (text := _source_line(self.location) or "").strip():
+            # A column behind the line is that of other text, such as what a macro stands for: there is nothing to point at.
+            points = self.location.column <= len(text) + 1
             # Of a very long line, the part around the caret.
-            left = max(0, self.location.column - _WIDTH // 2)
+            left = max(0, self.location.column - _WIDTH // 2) if points else 0
             text = text[left : left + _WIDTH]
-            # The caret stands under its character in any terminal only if tabs are repeated.
-            before = "".join("\t" if c == "\t" else " " for c in text[: self.location.column - 1 - left])
-            lines += [text, f"{before}^"]
+            lines.append(text)
+            if points:
+                # The caret stands under its character in any terminal only if tabs are repeated.
+                before = "".join("\t" if c == "\t" else " " for c in text[: self.location.column - 1 - left])
+                lines.append(f"{before}^")
         if self.hint is not None:
             lines.append(f"hint: {self.hint}")
         return "\n".join([*lines, *(note.render() for note in self.notes)])

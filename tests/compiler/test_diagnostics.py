@@ -153,3 +153,9 @@ def test_did_you_mean() -> None:
 def test_one_line() -> None:
     assert one_line(ValueError("a\n  b")) == "a b"
     assert one_line(RecursionError()) == "RecursionError"
+
+
+def test_a_column_behind_the_line_has_no_caret() -> None:
+    register_source("macro.cu", "SWAP(a, b);\n")
+    place = SourceLocation("macro.cu", 1, 40)
+    assert TilecError("wrong", place).diagnostic.render() == "macro.cu:1:40: error: wrong\nSWAP(a, b);"

@@ -116,7 +116,7 @@ class Machine:
                 else:
                     livelock.count(groups)
                 if livelock.probing and livelock.repeats(self.resident, self.memory):
-                    if self._start_cluster():
+                    if self._start_more():
                         livelock.reset()
                     elif livelock.hopeless or not self.flow.let_polls_fail(self._ctas()):
                         report_deadlock(self, list(self._ctas()))
@@ -131,7 +131,7 @@ class Machine:
             if (stuck := helpless.find()) is not None:
                 report_deadlock(self, stuck.ctas)
             failures = 0 if self.epoch != before else failures
-            if helpless.looks != looks or self._start_cluster():
+            if helpless.looks != looks or self._start_more():
                 continue
             if not self.resident:
                 return
@@ -172,17 +172,24 @@ class Machine:
         if group.cta.exited:
             self._retire(group.cta)
 
-    def _start_cluster(self) -> bool:
-        """Start one more cluster; False if all have been."""
+    def _start_more(self) -> bool:
+        """Those that run may wait for others: start one more cluster, or some if there are many; False if all have been."""
         if not self.waiting:
             return False
+        for _ in range(1 + len(self.resident) // 4):
+            self._start_cluster()
+        return True
+
+    def _start_cluster(self) -> None:
+        """Start one more cluster, if there is one."""
+        if not self.waiting:
+            return
         number = self.waiting.pop(self.order.start_next(len(self.waiting)))
         cluster = Cluster(self, number)
         self.resident.append(cluster)
         self.statistics.ctas += len(cluster.ctas)
         for cta in cluster.ctas:
             self.flow.start(cta)
-        return True
 
     def _retire(self, cta: Cta) -> None:
         """All threads of a CTA have exited: check what it leaves, and let its cluster go if it was the last."""

@@ -46,15 +46,15 @@ W:
 """
 
 
-def run(text: str, grid: int, order: OrderName, flags: list[int] | None = None) -> list[int]:
+def run(text: str, grid: int, order: OrderName, flags: list[int] | None = None, *, cluster: int = 1) -> list[int]:
     """The flags afterwards."""
     held = np.array(flags or [0], np.uint32)
-    emulate(text, "k", grid, 128, [np.zeros(1024, np.uint32), held], order=order, file="k.ptx")
+    emulate(text, "k", grid, 128, [np.zeros(1024, np.uint32), held], cluster=cluster, order=order, file="k.ptx")
     return [int(flag) for flag in held]
 
 
-def deadlock(text: str, grid: int, order: OrderName) -> EmulatorFault:
+def deadlock(text: str, grid: int, order: OrderName, *, cluster: int = 1) -> EmulatorFault:
     with pytest.raises(EmulatorFault) as caught:
-        run(text, grid, order)
+        run(text, grid, order, cluster=cluster)
     assert caught.value.kind is FaultKind.DEADLOCK
     return caught.value

@@ -22,6 +22,20 @@ def test_no_more_clusters_are_started(order: OrderName, wait: str) -> None:
     assert "deadlock: no thread of this CTA can go on, and nothing asynchronous is under way" in str(caught)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_cluster_is_stuck_as_a_whole(order: OrderName) -> None:
+    """Of two CTAs one waits for bytes, and the other for it at the barrier of their cluster."""
+    meet = "\n    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;"
+    alone = "    mov.u32 c, %cluster_ctarank;\n    setp.eq.u32 q, c, 0;\n    @q bra M;\nX:\n"
+    text = copying(6144, alone + WAIT.replace("W;", "X;") + "\nM:" + meet)
+    caught = deadlock(text, 64, order, cluster=2)
+    assert "deadlock: no thread of this cluster can go on, and nothing asynchronous is under way" in str(caught)
+    assert "warps 0 to 3: wait at barrier.cluster.wait.aligned for the barrier of the cluster; missing: warp" in str(
+        caught
+    )
+    assert len(caught.diagnostic.notes) == 2
+
+
 TURNS = """
     mov.u32 t, %ctaid.x;
     @p ld.acquire.gpu.global.u32 c, [f];

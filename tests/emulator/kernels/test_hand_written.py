@@ -70,9 +70,8 @@ def test_mbarrier_with_the_parity_of_the_next_phase(order: str) -> None:
     assert caught.value.kind is FaultKind.DEADLOCK
     waits = line_of(text, r"mbarrier\.try_wait\.parity")
     assert f"<ptx>:{waits}:3: note: CTA (0, 0, 0), warp" in str(caught.value)
-    assert (
-        "for phase 1 (parity 1) of the mbarrier at 0x400, which is in phase 1 and lacks 1 arrival"
-        in str(caught.value)
+    assert "for phase 1 (parity 1) of the mbarrier at 0x400, which is in phase 1 and lacks 1 arrival" in str(
+        caught.value
     )
 
 
