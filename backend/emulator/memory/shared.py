@@ -86,8 +86,9 @@ class SharedMemory(Segment):
         by words, with the padding between their members."""
         states = self.state[offsets[:, None] + np.arange(width)]
         words = (states & _INITIALISED).reshape(len(offsets), -1, min(width, 4))
-        unwritten: NDArray[np.bool_] = ~words.any(axis=2).all(axis=1)
-        in_flight: NDArray[np.bool_] = (states & _WRITING).any(axis=1)
+        written = np.bitwise_or.reduce(words, axis=2)
+        unwritten = np.bitwise_and.reduce(written, axis=1) == 0
+        in_flight = np.bitwise_or.reduce(states & _WRITING, axis=1) != 0
         return unwritten | in_flight
 
     def _states(self, width: int) -> NDArray[np.unsignedinteger]:
