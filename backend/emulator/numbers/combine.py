@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilec.backend.emulator.numbers.float_codes import first_nan
+from tilec.backend.emulator.numbers.float_codes import NAN_F16, brain, first_nan, single
 from tilec.backend.emulator.numbers.narrow_floats import decode_bf16
 
 Array = NDArray[Any]
@@ -84,7 +84,7 @@ def find(op: str, type: str, *, in_global: bool = False) -> Combine | None:
 
 
 def _add_f32(old: Array, value: Array) -> Array:
-    return _canonical(old + value)
+    return single(old + value)
 
 
 def _add_f64(old: Array, value: Array) -> Array:
@@ -98,7 +98,7 @@ def _add_f64_by_thread(old: Array, value: Array) -> Array:
 
 
 def _add_flushing(old: Array, value: Array) -> Array:
-    return _flush(_canonical(_flush(old) + _flush(value)))
+    return _flush(single(_flush(old) + _flush(value)))
 
 
 def _flush(values: Array) -> Array:
@@ -106,26 +106,14 @@ def _flush(values: Array) -> Array:
     return np.where(tiny, np.copysign(np.float32(0), values), values)
 
 
-def _canonical(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """NaN results of single precision are the canonical NaN (PTX 9.7.3)."""
-    return np.where(np.isnan(values), np.array(0x7FFFFFFF, np.uint32).view(np.float32), values)
-
-
 def _add_f16(old: Array, value: Array) -> Array:
     # The sum of two f16 in single precision, rounded again, is the sum rounded once: 24 >= 2 * 11 + 2 bits.
     sums = (old.astype(np.float32) + value.astype(np.float32)).astype(np.float16)
-    return np.where(np.isnan(sums), np.array(0x7FFF, np.uint16).view(np.float16), sums)
+    return np.where(np.isnan(sums), NAN_F16, sums)
 
 
 def _add_bf16(old: Array, value: Array) -> Array:
-    return encode_bf16(decode_bf16(old) + decode_bf16(value))
-
-
-def encode_bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Round to the nearest bf16, ties to even; NaN becomes the canonical one."""
-    bits = values.view(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
-    return np.where(np.isnan(values), np.uint16(0x7FFF), rounded.astype(np.uint16))
+    return brain(decode_bf16(old).astype(np.float64) + decode_bf16(value))
 
 
 def _smallest(brain: bool) -> Combine:

@@ -52,16 +52,9 @@ class Reduction:
 def reduction(operation: str, type: str) -> Reduction:
     """The reduction of elements of a PTX type by an operation that exists for it.
 
-    Additions of f32 keep subnormal numbers, as an H200 does (the ISA says that they are flushed).
+    Additions of f32 keep subnormal numbers, as an H200 does (the ISA says that they are flushed); those of f64 are the ones of
+    atomic operations in global memory.
     """
-    found = _add_f64 if (operation, type) == ("add", "f64") else combine.find(operation, type)
+    found = combine.find(operation, type, in_global=type == "f64")
     assert found is not None
     return Reduction(combine.ELEMENTS[type].dtype, found)
-
-
-def _add_f64(old: NDArray[np.float64], value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """NaN operands come through as they are, that of shared memory first; infinities that cancel make a negative NaN."""
-    made = np.array(0xFFF8000000000000, np.uint64).view(np.float64)
-    sums = old + value
-    sums = np.where(np.isnan(sums), made, sums)
-    return np.where(np.isnan(value), value, np.where(np.isnan(old), old, sums))
