@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from by_hand.hand_written import KERNELS
 from foreign import nvcc_control, nvcc_memory, nvcc_products
 from foreign.cases import Case, Launch, Result, integers
 from foreign.running import emulated
 from foreign.triton_cases import TRITON
-from kernels.hand_written import KERNELS
 
 import tilec
 from tilec.diagnostics import collect

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faults.mutants import ORDERS, Edit, Fault, check, check_original, subjects_of, without
+from faults.seeded import ORDERS, Edit, Fault, check, check_original, subjects_of, without
 
 from tilec.backend.emulator.faults import FaultKind
 

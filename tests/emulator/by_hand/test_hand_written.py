@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
+from by_hand.hand_written import DATA, KERNELS, Kernel, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernels.hand_written import DATA, KERNELS, Kernel, run
 
 import tilec
 from tilec.backend.emulator.faults import EmulatorFault, FaultKind
