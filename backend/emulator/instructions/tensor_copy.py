@@ -22,7 +22,7 @@ from tilec.backend.emulator.tma import tf32
 from tilec.backend.emulator.tma.access import Refusal, TensorAccess, access_of
 from tilec.backend.emulator.tma.descriptor import INTERLEAVES, Descriptor
 from tilec.backend.emulator.tma.maps import each, map_at
-from tilec.backend.emulator.tma.placement import Placement, place
+from tilec.backend.emulator.tma.placement import UNIT, Placement, place
 from tilec.backend.emulator.tma.reductions import OPERATIONS, THROUGH_MAP, Reduction, reduction
 from tilec.backend.emulator.tma.targets import TargetReader, read_targets
 from tilec.backend.emulator.tma.transfer import aligned, own_offset, segment_at, submit_load, submit_store
@@ -171,6 +171,13 @@ def _placement(access: TensorAccess, offset: int) -> Placement:
     return place(offset, access.rows, access.row_bytes, access.descriptor.swizzle)
 
 
+def _needed(access: TensorAccess, placement: Placement) -> NDArray[np.intp]:
+    """The units of shared memory of which a store brings something into the tensor."""
+    if access.descriptor.type.padded:
+        return placement.units
+    return placement.units[access.existing().reshape(-1, UNIT).any(axis=1)]
+
+
 def _fetch(access: TensorAccess) -> Callable[[AsyncWork], NDArray[np.uint8]]:
     def fetch(work: AsyncWork) -> NDArray[np.uint8]:
         data = access.filled()
@@ -217,7 +224,9 @@ def _store(d: Decoder, operation: str | None) -> Execute:
             offset = own_offset(lanes, lane, address, "the source")
             aligned(lanes, lane, "the source", offset, _SHARED_ALIGNMENT)
             deliver = _deliver(access, None if operation is None else _reduction(lanes, lane, operation, access))
-            issued = submit_store(lanes, lane, name, deliver, _placement(access, offset), access.transferred)
+            placement = _placement(access, offset)
+            needed = _needed(access, placement)
+            issued = submit_store(lanes, lane, name, deliver, placement, access.transferred, needed)
             groups.add(int(lanes.threads[lane]), issued)
 
     return execute

@@ -167,7 +167,7 @@ class SharedMemory(Segment):
 
     def begin_write(self, work: AsyncWork, index: NDArray[np.intp], unit: int = 16) -> None:
         """Asynchronous work starts to write. Faults for what other work still writes or reads, or what is out of bounds."""
-        self._check_bounds(work, index, unit)
+        self.check_bounds(work, index, unit)
         states = self.state.reshape(-1, unit)
         if (states[index] & _WRITING).any() or (self._reads and self.readers.reshape(-1, unit)[index].any()):
             for at in (int(i) * unit + b for i in index for b in range(unit)):
@@ -192,7 +192,7 @@ class SharedMemory(Segment):
     def begin_read(self, work: AsyncWork, index: NDArray[np.intp], unit: int = 16) -> None:
         """Asynchronous work starts to read: until `end_read` nobody may write there. Faults for bytes that are uninitialised, in
         flight, or written through the generic proxy with no fence since."""
-        self._check_bounds(work, index, unit)
+        self.check_bounds(work, index, unit)
         seen = self.state.reshape(-1, unit)[index]
         if (seen != _INITIALISED).any():
             row, column = (int(x[0]) for x in np.nonzero(seen != _INITIALISED))
@@ -228,7 +228,8 @@ class SharedMemory(Segment):
         """Some work that still reads or writes here."""
         return next(iter((*self._writes, *self._reads)), None)
 
-    def _check_bounds(self, work: AsyncWork, index: NDArray[np.intp], unit: int) -> None:
+    def check_bounds(self, work: AsyncWork, index: NDArray[np.intp], unit: int = 16) -> None:
+        """Faults for units that are not in shared memory."""
         if len(index) and (int(index.max()) * unit + unit > self.size or int(index.min()) * unit < self.lowest):
             outside = index[(index * unit + unit > self.size) | (index * unit < self.lowest)]
             work.fault(

@@ -51,6 +51,13 @@ class TensorAccess:
         """The part of a box that exists, of the access's rows, as a view."""
         return data[box.row : box.row + box.rows].reshape(box.counts)[box.part]
 
+    def existing(self) -> NDArray[np.bool_]:
+        """Which bytes of the rows are of elements that exist, shape (rows, global_row)."""
+        found = np.zeros((self.rows, self.global_row), np.bool_)
+        for box in self.boxes:
+            found[box.row : box.row + box.rows].reshape(box.counts)[box.part] = True
+        return found
+
     def unpacked(self, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Rows of global memory as a load puts them into shared memory."""
         return unpack_rows(data, self.descriptor.type) if self.descriptor.type.padded else data

@@ -120,8 +120,19 @@ class Operation:
         self.done = False
 
 
-def submit_store(lanes: Lanes, lane: int, name: str, deliver: Deliver, placement: Placement, size: int) -> Operation:
-    """Issue a copy out of shared memory of the executing CTA. The caller puts the operation into the thread's bulk group."""
+def submit_store(
+    lanes: Lanes,
+    lane: int,
+    name: str,
+    deliver: Deliver,
+    placement: Placement,
+    size: int,
+    needed: NDArray[np.intp] | None = None,
+) -> Operation:
+    """Issue a copy out of shared memory of the executing CTA. The caller puts the operation into the thread's bulk group.
+
+    `needed`: the units of which something reaches global memory, by default all. The others are dropped, whatever they hold.
+    """
     shared, machine = lanes.cta.shared, lanes.machine
     operation = Operation(name)
 
@@ -136,7 +147,8 @@ def submit_store(lanes: Lanes, lane: int, name: str, deliver: Deliver, placement
 
     work = AsyncWork(name, lanes.cta, lanes.place(lane), steps())
     work.outlives = True
-    shared.begin_read(work, placement.units)
+    shared.check_bounds(work, placement.units)
+    shared.begin_read(work, placement.units if needed is None else needed)
     machine.engines.submit(work)
     return operation
 

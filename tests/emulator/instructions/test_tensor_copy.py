@@ -300,6 +300,21 @@ def test_a_tile_that_a_store_still_reads_must_not_be_written() -> None:
     assert "the TMA store of line" in message
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_rows_that_a_store_drops_need_not_be_written(order: OrderName) -> None:
+    """The tile has 8 rows, of which threads write 3: as many as the tensor has from row 5 on."""
+    source, out = numbered(3, 16), np.zeros((8, 16), np.uint16)
+    body = fill(96, "src") + f"{STORE} [m, {{0, 5}}], [%s];\n" + DONE
+    run(kernel(body, maps=["m"], parameters=["src"]), [TensorMap(out, (8, 16), None), source], order=order)
+    assert out[5:].tolist() == source.tolist()
+    assert not out[:5].any()
+    inside = fill(96, "src") + f"{STORE} [m, {{0, 4}}], [%s];\n" + DONE
+    message = fault(
+        kernel(inside, maps=["m"], parameters=["src"]), [TensorMap(out, (8, 16), None), source], FaultKind.UNINITIALISED
+    )
+    assert message == f"the TMA store reads shared memory at 0x{TILE + 96:x}, where nothing has been written"
+
+
 def test_stores_of_threads_must_be_fenced_before_a_tma_store() -> None:
     body = fill(256, fence=False) + f"{STORE} [m, {{0, 0}}], [%s];\n" + DONE
     message = fault(kernel(body, maps=["m"]), [TensorMap(numbered(8, 16), (8, 16), None)], FaultKind.PROXY_FENCE)
