@@ -10,6 +10,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from tilec.backend.abi import ExtentParam, KernelABI, Param, PitchParam, PointerParam, TensorMapParam
 from tilec.backend.emulator.launch import Emulation, OrderName, emulate
+from tilec.backend.emulator.parameters import owner_of
 from tilec.backend.emulator.tensor_map import TensorMap
 from tilec.backend.reference import Array, round_bf16
 from tilec.backend.runtime.arguments import Argument, place
@@ -100,9 +101,7 @@ def on_device(name: str, array: object, dtype: str) -> Array:
 
 def argument_of(array: Array, dtype: str) -> Argument:
     """What a launch knows of an array on the device. One that owns its memory starts at an address as aligned as a device's."""
-    owner = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
+    owner = owner_of(array)
     offset = array.ctypes.data - byte_bounds(owner)[0] if owner.size else 0
     return Argument(offset, array.shape, array.strides, dtype, 0)
 

@@ -34,9 +34,7 @@ class HostArrays:
     def address(self, array: NDArray[Any], name: str) -> int:
         """The device address of the first element of an array; its memory is copied there at the first call."""
         _check_elements(array, name)
-        owner = array
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
+        owner = owner_of(array)
         if owner.nbytes == 0:
             return self._memory.allocate(name, 0).address
         low, high = byte_bounds(owner)
@@ -72,6 +70,13 @@ class HostArrays:
         for host, segment in self._placed.values():
             if segment.writable and host.flags.writeable:
                 host[...] = segment.data[: segment.size]
+
+
+def owner_of(array: NDArray[Any]) -> NDArray[Any]:
+    """The array whose memory an array is a view of, itself if it has its own."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def _check_elements(array: NDArray[Any], name: str) -> None:

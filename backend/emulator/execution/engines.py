@@ -21,10 +21,10 @@ class AsyncWork:
 
     `steps` yields between the steps that others may see apart (for a TMA store: shared memory has been read; global memory has
     been written). `place` is the issuing instruction, for faults that show later. `queue` names the engine that keeps order,
-    None for work that may end in any order. `cta` issued it, and must not exit before the work has ended (unless `outlives`).
+    None for work that may end in any order. `cta` issued it.
     """
 
-    __slots__ = ("barriers", "cta", "done", "name", "on_done", "outlives", "place", "queue", "steps")
+    __slots__ = ("barriers", "cta", "done", "name", "on_done", "place", "queue", "steps")
 
     def __init__(
         self,
@@ -42,7 +42,6 @@ class AsyncWork:
         self.queue = queue
         self.on_done = on_done
         self.done = False
-        self.outlives = False
         self.barriers: list[MBarrier] = []
         """Those on which it tells that it is done."""
 

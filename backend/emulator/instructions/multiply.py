@@ -13,7 +13,6 @@ from tilec.backend.emulator.instructions.integer import saturated
 from tilec.backend.emulator.instructions.typed import INTEGERS, elementwise, take_type, typed
 from tilec.backend.emulator.numbers.types import Values, bytes_of, dtype_of, is_signed
 
-MODES = ("lo", "hi", "wide")
 Product = Callable[[Any, Any], Any]
 
 

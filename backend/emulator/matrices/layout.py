@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tilec.backend.emulator.tma.swizzle import SWIZZLE
+
 Swizzle = Literal["none", "32B", "64B", "128B", "128B_ATOM_32B"]
 Major = Literal["K", "MN"]
 
@@ -25,18 +27,7 @@ SPAN: dict[Swizzle, int] = {"none": 16, "32B": 32, "64B": 64, "128B": 128, "128B
 def swizzled(addresses: NDArray[np.int64], mode: Swizzle, base_offset: int = 0) -> NDArray[np.int64]:
     """Where a byte is held whose address would be `addresses` without the swizzle. The pattern is one of absolute addresses, its
     rows of 128 bytes counted from `base_offset`."""
-    rows = (addresses >> 7) - base_offset
-    match mode:
-        case "none":
-            return addresses
-        case "32B":
-            return addresses ^ ((rows & 1) << 4)
-        case "64B":
-            return addresses ^ ((rows & 3) << 4)
-        case "128B":
-            return addresses ^ ((rows & 7) << 4)
-        case "128B_ATOM_32B":
-            return addresses ^ ((rows & 3) << 5)
+    return SWIZZLE[mode](addresses, base_offset)
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,6 @@ class Kind:
     store: Callable[[Array], Values]
     tiny: float
 
-    @property
-    def is_half(self) -> bool:
-        return self.element in ("f16", "bf16")
-
 
 def _same(values: Values) -> Array:
     return values

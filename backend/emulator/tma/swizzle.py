@@ -26,14 +26,10 @@ class Swizzle:
     flips: bool = False
     """The halves of 16 bytes are exchanged on every other line of 128 bytes; on which ones is not documented."""
 
-    @property
-    def period(self) -> int:
-        """Bytes after which the pattern repeats, at least 16."""
-        return max(16, self.span and 128 * (self.mask + 1))
-
-    def __call__(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where bytes are held whose addresses, absolute ones of the shared window, would be `addresses`."""
-        return addresses ^ ((addresses >> self.distance) & (self.mask << self.destination))
+    def __call__(self, addresses: NDArray[np.int64], first_line: int = 0) -> NDArray[np.int64]:
+        """Where bytes are held whose addresses, absolute ones of the shared window, would be `addresses`. The pattern starts at
+        the line of 128 bytes `first_line`."""
+        return addresses ^ ((addresses - 128 * first_line) >> self.distance & (self.mask << self.destination))
 
     def __str__(self) -> str:
         return self.name

@@ -146,7 +146,6 @@ def submit_store(
         operation.done = True
 
     work = AsyncWork(name, lanes.cta, lanes.place(lane), steps())
-    work.outlives = True
     shared.check_bounds(work, placement.units)
     shared.begin_read(work, placement.units if needed is None else needed)
     machine.engines.submit(work)
