@@ -8,13 +8,15 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib import metadata, util
 from pathlib import Path
 
+from tilec.backend.releases import PTX_OF_RELEASE
 from tilec.backend.target import Target
 from tilec.diagnostics import SourceLocation, TilecError
 
@@ -23,22 +25,6 @@ _WHEELS = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu13", "nvidia-cuda-nvcc-cu12")
 _SHOWN_LINES, _SHOWN_COLUMNS = 20, 300
 """Of the output of an assembler that failed; the whole of it is in a file."""
 _IN_NAMESPACE = ("cu13/bin/ptxas", "cuda_nvcc/bin/ptxas")
-
-PTX_OF_RELEASE: dict[tuple[int, int], int] = {
-    (12, 0): 80,
-    (12, 1): 81,
-    (12, 2): 82,
-    (12, 3): 83,
-    (12, 4): 84,
-    (12, 5): 85,
-    (12, 6): 85,
-    (12, 7): 86,
-    (12, 8): 87,
-    (12, 9): 88,
-    (13, 0): 90,
-    (13, 1): 91,
-}
-"""Highest ``.version`` (times ten) that the assembler of a CUDA release reads (PTX ISA, release notes)."""
 
 
 class PtxasError(TilecError):
@@ -63,11 +49,15 @@ class Assembled:
 
 @dataclass(frozen=True)
 class Ptxas:
-    """An assembler: where it is, its CUDA release, and the highest PTX version (times ten) that it reads."""
+    """An assembler: where it is, its CUDA release, and the highest PTX version (times ten) that it reads.
+
+    `build` is the release in full, such as 13.0.88: two builds of one release may make different code.
+    """
 
     path: str
     release: tuple[int, int]
     ptx_version: int
+    build: str
 
 
 def find_ptxas() -> str | None:
@@ -77,6 +67,25 @@ def find_ptxas() -> str | None:
 
 @cache
 def _in_wheel() -> str | None:
+    """What the wheels of today hold is found by its place: asking `importlib.metadata` takes 20 ms, most of them its import."""
+    for folder in sys.path:
+        for tail in _IN_NAMESPACE:
+            if os.path.isfile(path := os.path.join(folder, "nvidia", tail)):
+                return path
+    return _in_list_of_files() if any(map(_has_wheel, sys.path)) else None
+
+
+def _has_wheel(folder: str) -> bool:
+    names = tuple(f"{wheel.replace('-', '_')}-" for wheel in _WHEELS)
+    with suppress(OSError):
+        return any(name.startswith(names) and name.endswith(".dist-info") for name in os.listdir(folder or "."))
+    return False
+
+
+def _in_list_of_files() -> str | None:
+    """The assembler of a wheel that lays its files out in another way, by its own list of them."""
+    from importlib import metadata
+
     for name in _WHEELS:
         try:
             files = metadata.files(name) or []
@@ -84,11 +93,6 @@ def _in_wheel() -> str | None:
             continue
         for file in files:
             if file.parts[-2:] == ("bin", "ptxas") and (path := Path(str(file.locate()))).is_file():
-                return str(path)
-    spec = util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-        for tail in _IN_NAMESPACE:
-            if (path := Path(root, tail)).is_file():
                 return str(path)
     return None
 
@@ -112,7 +116,7 @@ def probe_ptxas(*, timeout: float = 60.0) -> Ptxas:
 def _probe(path: str, _identity: tuple[int, ...], timeout: float) -> Ptxas:
     """Cached by the file's identity, so that a replaced assembler is asked again."""
     ran = _run([path, "--version"], timeout)
-    found = re.search(r"\brelease (\d+)\.(\d+)", ran.output)
+    found = re.search(r"\brelease (\d+)\.(\d+)(?:, V([\d.]+))?", ran.output)
     if ran.failure is not None or found is None:
         raise PtxasError(
             f"ptxas at {path} does not tell its version: {ran.failure or 'no release in its output'}\n"
@@ -125,7 +129,7 @@ def _probe(path: str, _identity: tuple[int, ...], timeout: float) -> Ptxas:
         raise PtxasError(
             f"ptxas at {path} is of CUDA {_dotted(release)}; 12.0 is the oldest that is known", hint=_origin()
         )
-    return Ptxas(path, release, max(known))
+    return Ptxas(path, release, max(known), found[3] or _dotted(release))
 
 
 def assemble(

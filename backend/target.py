@@ -5,7 +5,10 @@ Sources: PTX ISA 9.1 (9.7.15 wgmma, 9.7.16 tcgen05), CUDA C programming guide (l
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from tilec.diagnostics import TilecError, did_you_mean, kind_of
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,14 @@ class Target:
     """32-bit accumulator registers a thread may hold (wgmma)."""
     tma_min_bytes: int = 2048
     """A copy below this stays a thread copy."""
+    smem_per_sm: int = 233472
+    smem_reserved: int = 1024
+    """Shared memory that the driver takes of each CTA for itself."""
+    registers_per_sm: int = 65536
+    registers_per_warp_step: int = 256
+    """Registers are given to a warp in multiples of this."""
+    threads_per_sm: int = 2048
+    ctas_per_sm: int = 32
 
     def mma_problem(self, m: int, n: int) -> str | None:
         """Why no MMA of this chip computes an m x n accumulator, or None when one does."""
@@ -45,6 +56,24 @@ class Target:
         if self.mma == "tcgen05" and self.acc_columns(m, n) > self.tmem_columns:
             return f"{m}x{n}: {self.acc_columns(m, n)} tensor-memory columns of {self.tmem_columns}"
         return None
+
+    def occupancy(self, threads: int, registers: int, smem_bytes: int, tmem_columns: int) -> int:
+        """CTAs that one multiprocessor holds at a time: of `threads` threads with `registers` registers each, `smem_bytes` of
+        dynamic shared memory and `tmem_columns` (CUDA C programming guide, "Compute Capabilities")."""
+        step = self.registers_per_warp_step
+        warps = -(-threads // 32)
+        per_warp = -(-max(registers, 1) * 32 // step) * step
+        # Registers belong to the four schedulers of an SM, each of which has a quarter of them and of the warps.
+        warps_per_quarter = self.registers_per_sm // 4 // per_warp
+        bounds = [
+            self.ctas_per_sm,
+            self.threads_per_sm // (warps * 32),
+            warps_per_quarter * 4 // warps,
+            self.smem_per_sm // (smem_bytes + self.smem_reserved),
+        ]
+        if tmem_columns:
+            bounds.append(self.tmem_columns // tmem_columns)
+        return min(bounds)
 
     def acc_registers(self, m: int, n: int) -> int:
         """32-bit accumulator registers of one thread (wgmma)."""
@@ -89,3 +118,21 @@ TARGETS: dict[str, Target] = {
     )
 }
 DEFAULT_TARGET = "sm_100a"
+
+
+def find_target(name: str) -> Target:
+    """The row of the target table."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TilecError(f"a target is a name, not {kind_of(name)}", hint=f"known: {', '.join(TARGETS)}")
+    if name not in TARGETS:
+        raise TilecError(f"unknown target '{name}'", hint=target_hint(name))
+    return TARGETS[name]
+
+
+def target_hint(name: str) -> str | None:
+    """What to write in place of an unknown target. The name of another chip is no misspelling: code for one does not run on
+    another."""
+    chip = re.fullmatch(r"(sm_\d+)[af]?", name)
+    if chip is not None and f"{chip[1]}a" not in TARGETS:
+        return f"known: {', '.join(TARGETS)}"
+    return did_you_mean(name, TARGETS)

@@ -2,6 +2,8 @@
 
 Every error that a user can cause is one `TilecError`, which carries one `Diagnostic`. Passes raise theirs with `fail`, and
 tell of choices that they made with `remark` and `warn`, which go to the innermost `collect` or else to stderr.
+
+Nothing here imports xDSL before it is handed a part of a program: a kernel that comes from the disk cache needs none.
 """
 
 from __future__ import annotations
@@ -11,11 +13,8 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, cast
-
-from xdsl.utils.exceptions import PassFailedException
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ArrayAttr
@@ -85,23 +84,20 @@ class TilecError(Exception):
         return self.diagnostic.render()
 
 
-class PassError(TilecError, PassFailedException):
-    """A pass (or a lowering) cannot do its work on this program."""
-
-
 class InternalError(TilecError):
     """A fault of tilec itself, found by one of its own checks."""
 
 
-def refusal(error: Exception, location: SourceLocation | None) -> TilecError:
+def refusal(error: Exception, location: SourceLocation | None, notes: tuple[Diagnostic, ...] = ()) -> TilecError:
     """What a parser or verifier raised, as a diagnostic.
 
     xDSL refuses input with exceptions of many classes, plain `Exception` among them, that know no place in a text. Those that
     only a slip in a program raises are faults of ours.
     """
     if isinstance(error, AttributeError | NameError | ImportError | TypeError | AssertionError | LookupError):
-        return InternalError(f"{type(error).__name__}: {one_line(error)}", location)
-    return TilecError("nested too deeply" if isinstance(error, RecursionError) else one_line(error), location)
+        return InternalError(f"{type(error).__name__}: {one_line(error)}", location, notes=notes)
+    message = "nested too deeply" if isinstance(error, RecursionError) else one_line(error)
+    return TilecError(message, location, notes=notes)
 
 
 _sources: dict[str, str] = {}
@@ -125,14 +121,33 @@ def _source_line(location: SourceLocation) -> str | None:
 
 def location_of(item: Operation | SSAValue) -> SourceLocation | None:
     """Where the text of an operation or a value stands; what has no location of its own is at its parent's."""
+    return resolve(_location_of(item))
+
+
+def calls_to(item: Operation | SSAValue) -> tuple[Diagnostic, ...]:
+    """The calls through which the code of an operation or a value was reached, innermost first, as notes."""
+    from xdsl.dialects.builtin import CallSiteLoc, NameLoc
+
+    notes: list[Diagnostic] = []
+    location = _location_of(item)
+    while isinstance(location, CallSiteLoc):
+        location = location.caller
+        name = f" from {location.desc.data}" if isinstance(location, NameLoc) else ""
+        notes.append(Diagnostic("note", f"called{name}", resolve(location)))
+        location = location.location if isinstance(location, NameLoc) else location
+    return tuple(notes)
+
+
+def _location_of(item: Operation | SSAValue) -> Attribute | None:
+    """The first location, of this or of what is around it, that has a position in it."""
     from xdsl.ir import BlockArgument, Operation
 
-    if isinstance(item, BlockArgument) and (found := resolve(item.location)) is not None:
-        return found
+    if isinstance(item, BlockArgument) and resolve(item.location) is not None:
+        return item.location
     operation = item if isinstance(item, Operation) else item.owner
     while operation is not None:
-        if isinstance(operation, Operation) and (found := resolve(operation.location)) is not None:
-            return found
+        if isinstance(operation, Operation) and resolve(operation.location) is not None:
+            return operation.location
         operation = operation.parent_op()
     return None
 
@@ -156,18 +171,20 @@ def resolve(location: Attribute | None) -> SourceLocation | None:
 
 
 def fail(at: Operation | SSAValue, message: str, hint: str | None = None) -> NoReturn:
-    """Stop the pass with an error that points at `at`."""
-    raise PassError(message, location_of(at), hint)
+    """Stop the pass with a `PassError` that points at `at`."""
+    from tilec.pass_error import PassError
+
+    raise PassError(message, location_of(at), hint, calls_to(at))
 
 
 def remark(at: Operation | SSAValue, message: str, hint: str | None = None) -> None:
     """Tell the user about a choice that the compiler made."""
-    report(Diagnostic("remark", message, location_of(at), hint))
+    report(Diagnostic("remark", message, location_of(at), hint, calls_to(at)))
 
 
 def warn(at: Operation | SSAValue, message: str, hint: str | None = None) -> None:
     """Tell the user about something that compiles but is probably not meant."""
-    report(Diagnostic("warning", message, location_of(at), hint))
+    report(Diagnostic("warning", message, location_of(at), hint, calls_to(at)))
 
 
 def kind_of(value: object) -> str:
@@ -186,6 +203,8 @@ _LISTED = 16
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """What to do about an unknown `word`: the name that was probably meant, and all that there are if they are few."""
+    from difflib import get_close_matches
+
     names = list(known)
     meant = [f"did you mean '{name}'?" for name in get_close_matches(word, names, n=1)]
     all_of_them = [f"known: {', '.join(names)}"] if len(names) <= _LISTED else []

@@ -7,6 +7,7 @@ block argument the position of its own text, so that passes, errors and PTX ``.l
 from __future__ import annotations
 
 import re
+import threading
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +27,12 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLit
 
 from tilec.context import make_context
 from tilec.diagnostics import Diagnostic, SourceLocation, TilecError, did_you_mean, one_line, refusal, register_source
+from tilec.source_text import read_source, refuse_python
 from tilec.verify import verify
+
+_parsing = threading.RLock()
+"""One text at a time: to end a loop that has no terminator, xDSL's parser replaces a method of all operations for a moment
+(`xdsl.builder.ImplicitBuilder`), and two threads that do so put back each other's, for good."""
 
 
 def parse_file(path: str | Path, context: Context | None = None) -> ModuleOp:
@@ -34,48 +40,6 @@ def parse_file(path: str | Path, context: Context | None = None) -> ModuleOp:
     text = read_source(path)
     refuse_python(str(path))
     return parse_text(text, str(path), context)
-
-
-def refuse_python(name: str) -> None:
-    """Say so at once where a file of Python is given as one of tile code."""
-    if name.endswith(".py"):
-        raise TilecError(
-            f"{name} is Python, and what is read here is tile code",
-            hint="call its tilec.jit function from Python; its method `ir` returns the tile code",
-        )
-
-
-def read_source(path: str | Path) -> str:
-    """The text of a file of tile code."""
-    return decode(read_bytes(path), str(path))
-
-
-def read_bytes(path: str | Path) -> bytes:
-    """The contents of a file that a user has named."""
-    try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise TilecError(f"cannot read {path}: {reason}", hint="give the path of a file of tile code") from error
-
-
-def decode(data: bytes, name: str) -> str:
-    """The contents of a file as text; a binary file is refused at its first byte that no text has."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        offset = error.start
-    else:
-        if "\0" not in text:
-            return text.removeprefix("\ufeff")
-        offset = data.index(0)
-    start_of_line = data.rfind(b"\n", 0, offset) + 1
-    column = len(data[start_of_line:offset].decode("utf-8", "replace")) + 1
-    raise TilecError(
-        f"not a text file: byte {offset} is 0x{data[offset]:02x}",
-        SourceLocation(name, data.count(b"\n", 0, offset) + 1, column),
-        hint="tile code is UTF-8 text; is this a compiled file?",
-    )
 
 
 def parse_text(
@@ -91,7 +55,8 @@ def parse_text(
     parser = None
     try:
         parser = TileParser(context or make_context(), text, name)
-        module = parser.parse_module(implicit_module)
+        with _parsing:
+            module = parser.parse_module(implicit_module)
     except TilecError:
         raise
     except ParseError as error:

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from tilec.cli.report import write_output
+    from tilec.cli.output import write_output
     from tilec.diagnostics import InternalError, TilecError
 
     as_json = arguments.format == "json"
@@ -159,8 +159,9 @@ def _run(program: ModuleOp, module: ModuleOp, shape: dict[str, int], ctas: int |
 
 def _contract(kernel: KernelOp, *, asked: bool) -> Contract | None:
     from tilec.backend.protocol.contract import contract
-    from tilec.diagnostics import PassError, warn
+    from tilec.diagnostics import warn
     from tilec.dialects.tile import RolesOp
+    from tilec.pass_error import PassError
     from tilec.passes.storage import plan
 
     for op in kernel.walk():

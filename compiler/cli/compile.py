@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from tilec.cli.report import Report, print_summary, write_output
+    from tilec.cli.output import write_output
+    from tilec.cli.report import Report, print_summary
     from tilec.diagnostics import TilecError
     from tilec.driver import compile_module
     from tilec.source import parse_file
@@ -57,6 +58,11 @@ def main(arguments: argparse.Namespace) -> int:
     output = arguments.output or source.with_suffix(_ENDINGS[emit]).name
     if output != "-" and os.path.exists(output) and source.samefile(output):
         raise TilecError(f"{output} would overwrite the program itself", hint="name the output with -o")
+    if emit == "cubin" and Path(output).suffix == ".json":
+        raise TilecError(
+            f"{output} is the name of the description beside a cubin",
+            hint="name the cubin with -o, as in -o gemm.cubin",
+        )
     observer = report
     if arguments.verify_each:
         from tilec.verify_each import VerifyEach  # and with it the simulator
@@ -67,10 +73,18 @@ def main(arguments: argparse.Namespace) -> int:
     )
     result = compiled.get(emit)
     write_output(output, result if isinstance(result, bytes) else f"{str(result).rstrip()}\n")
+    beside = None
+    if emit == "cubin" and output != "-":
+        from tilec.ahead_of_time import ENDING, write_sidecar
+        from tilec.program import artifact_of
+        from tilec.variants import signature_of
+
+        write_sidecar(artifact_of(compiled), signature_of(module), Path(output))
+        beside = Path(output).with_suffix(ENDING)
     if emit != "tile":
         print_summary(compiled, emit)
     if arguments.output is None:
-        print(f"wrote {output}", file=sys.stderr)
+        print(f"wrote {output}" if beside is None else f"wrote {output} and {beside}", file=sys.stderr)
     if arguments.time_passes:
         report.print_times()
     return 0

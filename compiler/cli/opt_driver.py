@@ -19,12 +19,14 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tilec.cli.expected import expected_diagnostics, unmet
-from tilec.cli.report import Report, write_output
+from tilec.cli.output import write_output
+from tilec.cli.report import Report
 from tilec.context import register_dialects
 from tilec.diagnostics import InternalError, TilecError, collect, one_line
 from tilec.driver import compile_module, run_pass
 from tilec.passes import PASSES
-from tilec.source import decode, parse_text, read_bytes, refuse_python
+from tilec.source import parse_text
+from tilec.source_text import decode, read_bytes, refuse_python
 from tilec.spec import parse_pipeline
 
 _SPLIT = re.compile(rb"^// -----[ \t]*\r?$", re.MULTILINE)

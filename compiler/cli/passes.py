@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(_: argparse.Namespace) -> int:
     from rich.table import Table
 
-    from tilec.cli.report import rendered, write_output
+    from tilec.cli.output import rendered, write_output
     from tilec.passes import PASSES, summary
     from tilec.spec import describe_options
 

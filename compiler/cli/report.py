@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-from errno import EBADF
-from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilec.cli.output import many
 from tilec.diagnostics import TilecError, did_you_mean
 from tilec.driver import Observer
 from tilec.spec import print_pass
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
@@ -52,50 +48,12 @@ class Report(Observer):
             print(f"{seconds * 1e3:9.2f} ms  {what}", file=sys.stderr)
 
 
-def write_output(path: str, result: str | bytes, hint: str | None = "choose another place with -o") -> None:
-    """Write a result to a file, or to stdout for ``-``; `hint` says what to do where that cannot be written."""
-    data = result.encode("utf-8") if isinstance(result, str) else result
-    try:
-        if path == "-":
-            if sys.stdout is None:
-                raise OSError(EBADF, os.strerror(EBADF))
-            sys.stdout.flush()
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        else:
-            Path(path).write_bytes(data)
-    except BrokenPipeError:
-        raise
-    except (OSError, ValueError) as error:
-        where = "standard output" if path == "-" else path
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise TilecError(f"cannot write {where}: {reason}", hint=hint) from error
-
-
-def rendered(*parts: RenderableType) -> str:
-    """Tables and headings as text: for a terminal as wide as it is, for a pipe as wide as they have to be."""
-    from rich.console import Console
-
-    console = Console()
-    text = StringIO()
-    Console(
-        file=text,
-        force_terminal=console.is_terminal,
-        width=console.width if console.is_terminal else 200,
-        highlight=False,
-        markup=False,
-    ).print(*parts, sep="\n")
-    if console.is_terminal:
-        return text.getvalue()
-    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
-
-
 def describe_run(report: SimulationReport) -> str:
     """What the simulator counted, in a line."""
     return (
-        f"{_many(report.tiles, 'tile')} on {_many(report.ctas, 'CTA')}, {report.bytes_loaded} bytes loaded, "
-        f"{report.bytes_stored} stored, {_many(report.mmas, 'MMA')}, {_many(report.waits, 'wait')}, "
-        f"{_many(report.stalls, 'stall')}"
+        f"{many(report.tiles, 'tile')} on {many(report.ctas, 'CTA')}, {report.bytes_loaded} bytes loaded, "
+        f"{report.bytes_stored} stored, {many(report.mmas, 'MMA')}, {many(report.waits, 'wait')}, "
+        f"{many(report.stalls, 'stall')}"
     )
 
 
@@ -104,14 +62,10 @@ def describe_emulation(ran: Emulation | None) -> str:
     if ran is None:
         return "no tile: nothing is launched"
     return (
-        f"{_many(ran.ctas, 'CTA')}, {_many(ran.instructions.total(), 'instruction')}, {ran.tma_load_bytes} bytes loaded by TMA, "
-        f"{ran.tma_store_bytes} stored, {_many(ran.mmas.total(), 'MMA')}, {_many(ran.waits.total(), 'wait')}, "
-        f"{_many(ran.bank_conflicts, 'bank conflict')}"
+        f"{many(ran.ctas, 'CTA')}, {many(ran.instructions.total(), 'instruction')}, {ran.tma_load_bytes} bytes loaded by TMA, "
+        f"{ran.tma_store_bytes} stored, {many(ran.mmas.total(), 'MMA')}, {many(ran.waits.total(), 'wait')}, "
+        f"{many(ran.bank_conflicts, 'bank conflict')}"
     )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def print_summary(compiled: Compiled, emit: Emit) -> None:

@@ -64,8 +64,9 @@ def _at_least(least: int, text: str) -> int:
 
 
 def main(arguments: argparse.Namespace) -> int:
+    from tilec.cli.output import write_output
     from tilec.cli.progress import progress
-    from tilec.cli.report import describe_emulation, describe_run, write_output
+    from tilec.cli.report import describe_emulation, describe_run
     from tilec.cli.trial import Trial, has_gpu, parse_shape
     from tilec.diagnostics import TilecError
     from tilec.source import parse_file

@@ -9,7 +9,8 @@ from typing import Any
 from tilec.backend.protocol import Status, Verdict
 from tilec.backend.protocol.contract import Contract
 from tilec.backend.simulator import Report, Step
-from tilec.cli.report import describe_run, rendered
+from tilec.cli.output import rendered
+from tilec.cli.report import describe_run
 from tilec.diagnostics import Diagnostic, SourceLocation
 
 _NOT_COMPARED = (

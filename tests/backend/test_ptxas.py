@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -173,6 +175,31 @@ def test_ptx_version_of_a_release(fake: Fake, release: str, version: int) -> Non
 def test_a_release_after_the_last_known_one_reads_at_least_what_that_does(fake: Fake) -> None:
     fake(WRITES_CUBIN, "17.3")
     assert probe_ptxas().ptx_version == max(PTX_OF_RELEASE.values())
+
+
+@pytest.mark.parametrize(
+    ("told", "build"),
+    [("release 13.0, V13.0.88", "13.0.88"), ("release 12.8, of our own", "12.8"), ("release 13.0", "13.0")],
+)
+def test_the_build_of_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, build: str) -> None:
+    path = tmp_path / "ptxas"
+    path.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, {told}'\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("TILEC_PTXAS", str(path))
+    assert probe_ptxas().build == build
+
+
+def test_no_wheel_is_known_without_asking_for_metadata(tmp_path: Path) -> None:
+    """That alone would take 20 ms of each process that finds its kernel in the disk cache."""
+    program = (
+        "import sys\n"
+        "from tilec.backend.ptxas import find_ptxas\n"
+        f"sys.path[:] = [path for path in sys.path if 'site-packages' not in path] + [{str(tmp_path)!r}]\n"
+        "print(find_ptxas(), 'importlib.metadata' in sys.modules)"
+    )
+    environment = {"PATH": str(tmp_path)}
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert (finished.stdout, finished.stderr) == ("None False\n", "")
 
 
 @pytest.mark.parametrize("release", ["12.3", "12.8", "13.0"])

@@ -20,7 +20,15 @@ _HEAVY = ("torch", "numba", "llvmlite", "xdsl", "numpy", "rich")
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["compile", "--help"], ["check", "--help"], ["run", "--help"], ["passes", "--help"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["compile", "--help"],
+        ["check", "--help"],
+        ["run", "--help"],
+        ["passes", "--help"],
+        ["cache", "--help"],
+    ],
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     program = (
@@ -37,7 +45,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 def test_help_names_the_commands(cli: Callable[..., Any]) -> None:
     finished = cli("--help")
     assert finished.code == 0
-    for command in ("compile", "check", "run", "opt", "passes"):
+    for command in ("compile", "check", "run", "opt", "passes", "cache"):
         assert f"    {command} " in finished.out
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from tilec.backend.protocol import Verdict
 from tilec.backend.ptxas import find_ptxas
-from tilec.cli import report
-from tilec.diagnostics import Diagnostic, SourceLocation
+from tilec.cli.output import write_output
+from tilec.diagnostics import Diagnostic, SourceLocation, TilecError
 from tilec.source import parse_text
 from tilec.spec import parse_pipeline
 
@@ -389,5 +389,5 @@ def test_a_ptxas_whose_version_is_anything(
 
 
 def test_output_reports_why_it_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(report.TilecError, match="embedded null"):
-        report.write_output("a\0b", "text")
+    with pytest.raises(TilecError, match="embedded null"):
+        write_output("a\0b", "text")
