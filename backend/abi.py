@@ -7,9 +7,9 @@ and the PTX header read it. Nothing here knows the driver.
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
-from types import NoneType, UnionType
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass
+
+from tilec.backend.records import decode, parse
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,6 @@ class PitchParam:
 
 
 Param = TensorMapParam | PointerParam | ExtentParam | PitchParam
-_PARAMS: dict[str, type[Any]] = {
-    "tensor_map": TensorMapParam,
-    "pointer": PointerParam,
-    "extent": ExtentParam,
-    "pitch": PitchParam,
-}
 
 
 @dataclass(frozen=True)
@@ -144,11 +138,7 @@ class KernelABI:
     @staticmethod
     def from_json(text: str) -> KernelABI:
         """The inverse of `to_json`. Raises ValueError, which says what is wrong, for text that is not one."""
-        try:
-            raw = json.loads(text)
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
-        abi = cast(KernelABI, _decode(KernelABI, raw, "it"))
+        abi = decode(KernelABI, parse(text))
         rank = {i: len(view.dims) for i, view in enumerate(abi.views)}
         of_grid = () if abi.grid is None else (abi.grid.view,)
         about_views = (*abi.params, *abi.assumptions)
@@ -164,56 +154,3 @@ class KernelABI:
         if abi.grid is not None and len(abi.grid.step) != rank[abi.grid.view]:
             raise ValueError(f"{len(abi.grid.step)} steps over a view of rank {rank[abi.grid.view]}")
         return abi
-
-
-_NAMES: dict[type[Any], str] = {
-    int: "an integer",
-    str: "a string",
-    bool: "true or false",
-    NoneType: "null",
-    list: "a list",
-    dict: "an object",
-    float: "a number",
-}
-
-
-def _decode(hint: Any, raw: Any, where: str) -> Any:
-    """The value of a type that JSON is the text of; `where` names it in the message of a ValueError."""
-    if hint == Param:
-        kind: object = cast("dict[str, Any]", raw).get("kind") if isinstance(raw, dict) else None
-        if not isinstance(kind, str) or kind not in _PARAMS:
-            raise ValueError(f"{where} is of no known kind: {', '.join(_PARAMS)}")
-        return _decode(_PARAMS[kind], raw, where)
-    if get_origin(hint) is UnionType:
-        parts = get_args(hint)
-        # Of the classes in one union, none but a scalar stands beside null and other scalars.
-        part = next((p for p in parts if type(raw) is p), next((p for p in parts if is_dataclass(p)), None))
-        if part is None:
-            raise ValueError(f"{where} is {_NAMES[type(raw)]}, not {' or '.join(_NAMES[p] for p in parts)}")
-        return _decode(part, raw, where)
-    if get_origin(hint) is tuple:
-        if not isinstance(raw, list):
-            raise ValueError(f"{where} is {_NAMES[type(raw)]}, not a list")
-        element = get_args(hint)[0]
-        return tuple(_decode(element, one, f"{where}[{i}]") for i, one in enumerate(cast("list[Any]", raw)))
-    if is_dataclass(hint):
-        return _decode_object(cast("type[Any]", hint), raw, where)
-    if type(raw) is not hint:  # the exact class: to Python, true is an integer
-        raise ValueError(f"{where} is {_NAMES[type(raw)]}, not {_NAMES[hint]}")
-    return raw
-
-
-def _decode_object(cls: type[Any], raw: Any, where: str) -> Any:
-    if not isinstance(raw, dict):
-        raise ValueError(f"{where} is {_NAMES[type(raw)]}, not an object")
-    given = cast("dict[str, Any]", raw)
-    known = {field.name: field for field in fields(cls)}
-    for name in given:
-        if name not in known:
-            raise ValueError(f"{where} has an unknown field '{name}'")
-    for name, field in known.items():
-        if name not in given and field.default is MISSING:
-            raise ValueError(f"{where} has no field '{name}'")
-    hints = get_type_hints(cls)
-    prefix = "" if where == "it" else f"{where}."
-    return cls(**{name: _decode(hints[name], value, f"{prefix}{name}") for name, value in given.items()})

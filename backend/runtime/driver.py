@@ -193,6 +193,19 @@ class CudaDriver:
         config.numAttrs = 1
         self._check("cuLaunchKernelEx", self._cuda.cuLaunchKernelEx(config, function, parameters, 0))
 
+    def function_handle(self, function: Any) -> int:
+        """The number that C has for what `load` gave."""
+        return int(function)
+
+    def context_handle(self, device: int) -> int:
+        """The number that C has for the primary context of a device."""
+        return int(self._context(device))
+
+    def error(self, what: str, status: int) -> DriverError:
+        """What a function that was called in another way has answered."""
+        code = self._cuda.CUresult(status).name
+        return DriverError(code, f"the CUDA driver refused {what}: {code}", _HINTS.get(code))
+
     def order(self, after: int, before: int) -> None:
         cuda = self._cuda
         event = self._check("cuEventCreate", cuda.cuEventCreate(cuda.CUevent_flags.CU_EVENT_DISABLE_TIMING))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilec.backend.abi import ExtentParam, GridRule, KernelABI, Param, PitchParam, PointerParam, TensorMapParam
-from tilec.backend.ptxas import PTX_OF_RELEASE
+from tilec.backend.releases import PTX_OF_RELEASE
 from tilec.backend.runtime.arguments import LEGACY_STREAM, Argument, Placement
 from tilec.backend.runtime.driver import Driver, DriverError, LaunchShape
 from tilec.backend.runtime.tensor_map import MAP_BYTES, MapCache, map_fields
@@ -95,13 +95,18 @@ def count_ctas(rule: GridRule | None, shape: Sequence[int], resident: int, max_c
     if rule.persistent:
         return min(tiles, resident if max_ctas is None else max_ctas)
     if max_ctas is not None:
-        raise TilecError(
-            "max_ctas bounds the grid of a persistent kernel; this one has a CTA for each tile",
-            hint="add persistent to the pipeline",
-        )
+        raise no_persistent_grid()
     if tiles > MAX_CTAS:
         raise TilecError(f"{tiles} tiles need as many CTAs, but a grid has at most {MAX_CTAS}", hint="use larger tiles")
     return tiles
+
+
+def no_persistent_grid() -> TilecError:
+    """The error of a bound on a grid that has as many CTAs as there are tiles."""
+    return TilecError(
+        "max_ctas bounds the grid of a persistent kernel; this one has a CTA for each tile",
+        hint="add persistent to the pipeline",
+    )
 
 
 class ParameterBlock:
@@ -199,8 +204,13 @@ class Plan:
             try:
                 driver.launch(self.kernel.function, shape, stream, self.parameters.address)
             except DriverError as error:
-                raise TilecError(
-                    f"launch of kernel {abi.name} ({self.ctas} CTAs of {abi.threads} threads, {abi.smem_bytes} bytes of "
-                    f"shared memory) failed: {error.diagnostic.message}",
-                    hint=error.diagnostic.hint,
-                ) from error
+                raise self.refused(error) from error
+
+    def refused(self, error: DriverError) -> TilecError:
+        """The error of a launch that the driver refused."""
+        abi = self.kernel.abi
+        return TilecError(
+            f"launch of kernel {abi.name} ({self.ctas} CTAs of {abi.threads} threads, {abi.smem_bytes} bytes of "
+            f"shared memory) failed: {error.diagnostic.message}",
+            hint=error.diagnostic.hint,
+        )

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tilec import kernel as kernel_module
+from tilec import driver as driver_module
+from tilec import program as program_module
+from tilec.backend import ptxas as ptxas_module
 from tilec.backend.abi import (
     ExtentParam,
     GridRule,
@@ -58,12 +60,24 @@ def abi_of(views: tuple[ViewType, ...], names: tuple[str, ...], target: str, *, 
 
 
 @dataclass(frozen=True)
+class FakeAssembled:
+    cubin: bytes
+    registers: int = 64
+    spill_stores: int = 0
+    spill_loads: int = 0
+    stack: int = 0
+
+
+@dataclass(frozen=True)
 class FakeCompiled:
     abi: KernelABI
     module: ModuleOp
     ptx: str
-    cubin: bytes
+    resources: FakeAssembled
     target: Target
+
+    def get(self, emit: str) -> None:
+        """Go as far as `emit`."""
 
 
 class FakeCompiler:
@@ -84,14 +98,16 @@ class FakeCompiler:
         abi = abi_of(kernel.views, names, target, persistent=self.persistent)
         number = len(self.compiled)
         ptx = f"// {number}\n.version {TARGETS[target].ptx_version // 10}.{TARGETS[target].ptx_version % 10}\n"
-        self.compiled.append(FakeCompiled(abi, module, ptx, f"cubin {number}".encode(), TARGETS[target]))
+        assembled = FakeAssembled(f"cubin {number}".encode())
+        self.compiled.append(FakeCompiled(abi, module, ptx, assembled, TARGETS[target]))
         return self.compiled[-1]
 
 
 def install_compiler(monkeypatch: pytest.MonkeyPatch) -> FakeCompiler:
     """Let kernels compile with a stand-in; an assembler is there."""
     compiler = FakeCompiler()
-    monkeypatch.setattr(kernel_module, "compile_module", compiler.compile_module)
-    monkeypatch.setattr(kernel_module, "find_ptxas", lambda: "ptxas")
-    monkeypatch.setattr(kernel_module, "probe_ptxas", lambda: TARGETS["sm_100a"])
+    monkeypatch.setattr(driver_module, "compile_module", compiler.compile_module)
+    monkeypatch.setattr(ptxas_module, "find_ptxas", lambda: "ptxas")
+    monkeypatch.setattr(ptxas_module, "probe_ptxas", lambda: TARGETS["sm_100a"])
+    monkeypatch.setattr(program_module, "ptxas_identity", lambda: "13.0")
     return compiler

@@ -123,8 +123,21 @@ class FakeArray:
         }
 
 
+class FakeStorage:
+    """The part of `torch.UntypedStorage` that is read."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def nbytes(self) -> int:
+        return self._size
+
+
 class FakeTensor:
-    """The part of `torch.Tensor` that is read."""
+    """The part of `torch.Tensor` that is read; as large as its elements need."""
+
+    is_nested = is_quantized = requires_grad = False
+    layout = "torch.strided"
 
     def __init__(
         self,
@@ -156,6 +169,19 @@ class FakeTensor:
     def get_device(self) -> int:
         return -1 if self._device is None else self._device
 
+    def is_neg(self) -> bool:
+        return False
+
+    def is_conj(self) -> bool:
+        return False
+
+    def storage_offset(self) -> int:
+        return 0
+
+    def untyped_storage(self) -> FakeStorage:
+        steps = sum((n - 1) * s for n, s in zip(self.shape, self._strides, strict=True))
+        return FakeStorage((steps + 1) * self.element_size())
+
 
 def _product(numbers: Sequence[int]) -> int:
     result = 1
@@ -169,11 +195,15 @@ class FakeTorch:
 
     Tensor = FakeTensor
     float16, bfloat16, float32 = "torch.float16", "torch.bfloat16", "torch.float32"
+    strided = "torch.strided"
 
     def __init__(self) -> None:
         self.streams: dict[int, int] = {}
         self.made: list[FakeTensor] = []
         self._C = self
+
+    def is_grad_enabled(self) -> bool:
+        return True
 
     def _cuda_getCurrentRawStream(self, device: int) -> int:
         return self.streams.get(device, 0)

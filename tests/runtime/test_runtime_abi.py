@@ -84,7 +84,7 @@ def expected(abi: KernelABI, index: int, tensors: list[FakeTensor]) -> int:
 def test_parameters_carry_the_tensors_numbers(
     pipeline: str, tensors: list[FakeTensor], driver: FakeDriver, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tilec.kernel.find_ptxas", lambda: None)
+    monkeypatch.setattr("tilec.backend.ptxas.find_ptxas", lambda: None)
     kernel = tilec.compile(EXAMPLES / "gemm.tile", pipeline=pipeline, driver=driver)
     abi = kernel.compiled(*tensors).abi
     driver.sizes = sizes(abi)

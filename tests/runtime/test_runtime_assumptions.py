@@ -24,7 +24,7 @@ K_TILES_EQUAL_4 = Assumption(view=0, dim=1, step=64, multiple=4)
 
 @pytest.fixture(autouse=True)
 def no_assembler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilec.kernel.find_ptxas", lambda: None)
+    monkeypatch.setattr("tilec.backend.ptxas.find_ptxas", lambda: None)
 
 
 def tensors(k: int, m: int = 256) -> list[FakeTensor]:

@@ -148,8 +148,14 @@ BAD: list[tuple[Damage, str]] = [
     (lambda t: [t[0], t[1], FakeTensor((256, 256, 1))], "argument D has 3 dimensions; the kernel takes 2"),
     (lambda t: [FakeTensor((256, 128), dtype="bfloat16"), *t[1:]], "argument A holds bf16; the kernel takes f16"),
     (lambda t: [FakeTensor((256, 128), dtype="int8"), *t[1:]], "argument A holds int8; the kernel takes f16"),
-    (lambda t: [FakeTensor((256, 128), device=None), *t[1:]], "argument A is a torch tensor on 'cpu'"),
-    (lambda t: [np.zeros((256, 128), np.float16), *t[1:]], "argument A is a ndarray, in host memory"),
+    (
+        lambda t: [FakeTensor((256, 128), device=None), *t[1:]],
+        "arguments A and B are in different places: A in host memory, B on GPU 0",
+    ),
+    (
+        lambda t: [np.zeros((256, 128), np.float16), *t[1:]],
+        "arguments A and B are in different places: A in host memory, B on GPU 0",
+    ),
     (lambda t: [t[0], FakeTensor((256, 128), device=1), t[2]], "arguments A and B are on different devices: 0 and 1"),
     (lambda t: [t[0], t[1], FakeTensor((256, 256), (0, 1))], "argument D: its rows overlap (pitch 0 bytes"),
     (lambda t: [t[0], t[1], FakeArray((256, 256), readonly=True)], "argument D is read-only"),
@@ -317,7 +323,7 @@ def test_a_failed_compilation_is_not_remembered(
         raise TilecError("no MMA takes this tile")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tilec.kernel.compile_module", broken)
+        patch.setattr("tilec.driver.compile_module", broken)
         for _ in range(2):
             with pytest.raises(TilecError, match="no MMA takes this tile"):
                 kernel(*tensors())
@@ -328,7 +334,7 @@ def test_a_failed_compilation_is_not_remembered(
 def test_without_an_assembler_the_driver_gets_ptx(
     kernel: Kernel, driver: FakeDriver, compiler: FakeCompiler, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tilec.kernel.find_ptxas", lambda: None)
+    monkeypatch.setattr("tilec.backend.ptxas.find_ptxas", lambda: None)
     kernel(*tensors())
     assert driver.loaded == [(0, compiler.compiled[0].ptx.encode())]
 
@@ -409,10 +415,6 @@ def test_what_was_compiled_can_be_looked_at_without_a_gpu(compiler: FakeCompiler
             lambda: tilec.compile(b"x"),  # pyright: ignore[reportArgumentType]
             "a program is a path, the text of a file or a module, not a bytes\n"
             'hint: for example tilec.compile("gemm.tile")',
-        ),
-        (
-            lambda: Kernel(GEMM),  # pyright: ignore[reportArgumentType]
-            "a kernel is made of a module, not a str\nhint: tilec.compile reads files",
         ),
         (
             lambda: tilec.compile(GEMM, pipeline=3),  # pyright: ignore[reportArgumentType]
