@@ -307,12 +307,17 @@ class _Translation:
         at = location_of(op)
         if at is not None:
             function.set_metadata("dbg", self.debug.enter(function.name, at))
+        location, node = None, None
         for block in blocks:
             self.builder = ir.IRBuilder(self.blocks[block])
             for inner in block.ops:
                 if at is not None:
-                    where = resolve(inner.location)
-                    self.builder.debug_metadata = None if where is None else self.debug.location(where)
+                    # Most operations share the location of the tile operation that they were made of with their neighbours.
+                    if inner.location is not location:
+                        location = inner.location
+                        where = resolve(location)
+                        node = None if where is None else self.debug.location(where)
+                    self.builder.debug_metadata = node
                 converter = _CONVERTERS.get(type(inner))
                 if converter is None:
                     convert_op(inner, self.builder, self.values, self.blocks)

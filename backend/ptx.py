@@ -9,6 +9,7 @@ LLVM ends the process where code generation fails; `tilec.backend.selection` kee
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -18,13 +19,21 @@ from tilec.backend.selection import CodegenError
 from tilec.backend.target import Target
 from tilec.diagnostics import one_line
 
-__all__ = ["CodegenError", "emit_ptx"]
+__all__ = ["CodegenError", "emit_ptx", "prepare"]
 
 _lock = Lock()
 
 
 def emit_ptx(llvm_text: str, target: Target, *, abi: KernelABI | None = None) -> str:
     """Optimise `llvm_text` and print PTX for `target`, headed by what `abi` says of memory, barriers and parameters."""
+    return prepare(llvm_text, target, abi=abi)()
+
+
+def prepare(llvm_text: str, target: Target, *, abi: KernelABI | None = None) -> Callable[[], str]:
+    """`emit_ptx` in two steps, for a thread: what is Python is done here, what it returns is two long calls of LLVM.
+
+    A thread that comes back from LLVM while another one runs Python waits for 5 ms, each time.
+    """
     from llvmlite import binding
 
     with _lock:
@@ -36,9 +45,14 @@ def emit_ptx(llvm_text: str, target: Target, *, abi: KernelABI | None = None) ->
     except RuntimeError as error:
         raise CodegenError(f"LLVM rejects the module: {one_line(error)}") from error
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
-    builder.getModulePassManager().run(module, builder)
-    ptx: str = machine.emit_assembly(module)
-    return ptx if abi is None else _header(abi) + ptx
+    passes = builder.getModulePassManager()
+
+    def generate() -> str:
+        passes.run(module, builder)
+        ptx: str = machine.emit_assembly(module)
+        return ptx if abi is None else _header(abi) + ptx
+
+    return generate
 
 
 @cache

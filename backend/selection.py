@@ -57,13 +57,17 @@ class Row:
 
 def spell(kind: Attribute) -> str:
     """A short name: i32, bf16, p3 (pointer to address space 3), v4i32, {i32,i1}, [8 x f32]."""
-    name = _spelled.get(kind)
-    if name is None:
-        name = _spelled[kind] = _spell(kind)
-    return name
+    known = _spelled.get(id(kind))
+    if known is None or known[0] is not kind:
+        if len(_spelled) >= _MAX_SPELLED:
+            _spelled.clear()
+        known = _spelled[id(kind)] = (kind, _spell(kind))
+    return known[1]
 
 
-_spelled: dict[Attribute, str] = {}
+_MAX_SPELLED = 4096
+_spelled: dict[int, tuple[Attribute, str]] = {}
+"""By identity: the hash of a struct of 64 registers goes through all of them, and a kernel names it a hundred times."""
 
 
 def _spell(kind: Attribute) -> str:
@@ -362,16 +366,22 @@ def _free(_op: Operation, _target: str) -> str | None:
 
 def _is_value(kind: Attribute) -> bool:
     """A type that may live in registers: a scalar, pointer or vector, or a struct or array of those."""
-    match kind:
-        case llvm.LLVMStructType():
-            return all(_is_value(element) for element in kind.types.data)
-        case llvm.LLVMArrayType():
-            return _is_value(kind.type)
-        case _:
-            return spell(kind) in _VALUES
+    name = spell(kind)
+    known = _values.get(name)
+    if known is None:
+        match kind:
+            case llvm.LLVMStructType():
+                known = all(_is_value(element) for element in kind.types.data)
+            case llvm.LLVMArrayType():
+                known = _is_value(kind.type)
+            case _:
+                known = False
+        _values[name] = known
+    return known
 
 
-_VALUES = frozenset(VALUES)
+_values = dict.fromkeys(VALUES, True)
+"""By the names of the types."""
 
 
 def _of_values(op: Operation, target: str) -> str | None:

@@ -1,8 +1,8 @@
 """tilec: a compiler for tile programs.
 
-`compile` makes a `Kernel` from tile code, `jit` from a Python function written with `tile`. `emulate` runs PTX, whoever made
-it, on the CPU. All of it is imported at its
-first use, so that ``import tilec`` costs next to nothing.
+`compile` makes a `Kernel` from tile code, `jit` from a Python function written with `tile`, `load` from files that were compiled
+ahead of time; `torch_op` makes an operator of torch of it. `emulate` runs PTX, whoever made it, on the CPU. All of it is
+imported at its first use, so that ``import tilec`` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilec.ahead_of_time import load
     from tilec.backend.emulator.faults import EmulatorFault, FaultKind, UnsupportedInstruction
     from tilec.backend.emulator.launch import Emulation, emulate
     from tilec.backend.emulator.tensor_map import TensorMap
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from tilec.frontend.jit import JitFunction, jit
     from tilec.frontend.tile import constexpr
     from tilec.kernel import Kernel, compile
+    from tilec.resources import Resources
+    from tilec.torch_op import torch_op
+    from tilec.variant import Variant
 
     __version__: str
 
@@ -28,15 +32,19 @@ __all__ = [
     "FaultKind",
     "JitFunction",
     "Kernel",
+    "Resources",
     "TensorMap",
     "TilecError",
     "UnsupportedInstruction",
+    "Variant",
     "__version__",
     "compile",
     "constexpr",
     "emulate",
     "jit",
+    "load",
     "tile",
+    "torch_op",
 ]
 
 _HOMES = {
@@ -45,13 +53,17 @@ _HOMES = {
     "FaultKind": "tilec.backend.emulator.faults",
     "JitFunction": "tilec.frontend.jit",
     "Kernel": "tilec.kernel",
+    "Resources": "tilec.resources",
     "TensorMap": "tilec.backend.emulator.tensor_map",
     "TilecError": "tilec.diagnostics",
     "UnsupportedInstruction": "tilec.backend.emulator.faults",
+    "Variant": "tilec.variant",
     "compile": "tilec.kernel",
     "constexpr": "tilec.frontend.tile",
     "emulate": "tilec.backend.emulator.launch",
     "jit": "tilec.frontend.jit",
+    "load": "tilec.ahead_of_time",
+    "torch_op": "tilec.torch_op",
 }
 
 

@@ -1,12 +1,13 @@
 """The one path from a tile program to what is asked for: passes, lowering, LLVM IR, PTX, machine code.
 
 The command line and the Python API both come through `compile_module`. Each stage after the passes runs when its result is
-first read, so that a PTX is never assembled by someone who only wants to read it.
+first read, so that a PTX is never assembled by someone who only wants to read it. Who asks for code with `Compiled.get` gets it
+sooner: LLVM and ptxas work beside the proof, which is Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -18,20 +19,21 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tilec.backend.abi import KernelABI
-from tilec.backend.target import DEFAULT_TARGET, TARGETS, Target
+from tilec.backend.target import DEFAULT_TARGET, TARGETS, Target, find_target, target_hint
+from tilec.beside import beside
+from tilec.collector import seldom_collecting
 from tilec.context import make_context
 from tilec.diagnostics import (
     InternalError,
-    PassError,
     SourceLocation,
     TilecError,
-    did_you_mean,
+    collect,
     fail,
-    kind_of,
     location_of,
     one_line,
 )
 from tilec.dialects.tile import KernelOp
+from tilec.pass_error import PassError
 from tilec.passes import PASSES
 from tilec.passes.synchronous import is_synchronous
 from tilec.source import inherit_locations
@@ -55,15 +57,6 @@ class Observer:
 
     def stage_done(self, stage: str, seconds: float) -> None:
         """A step after the passes has run."""
-
-
-def find_target(name: str) -> Target:
-    """The row of the target table."""
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TilecError(f"a target is a name, not {kind_of(name)}", hint=f"known: {', '.join(TARGETS)}")
-    if name not in TARGETS:
-        raise TilecError(f"unknown target '{name}'", hint=did_you_mean(name, TARGETS))
-    return TARGETS[name]
 
 
 def find_kernel(module: ModuleOp) -> KernelOp:
@@ -91,21 +84,21 @@ def compile_module(
     `check` the protocol of what is about to be lowered is proved first (`tilec.passes.check_protocol`): a kernel whose
     protocol is refuted becomes no code.
     """
-    passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
-    context = make_context()
-    module = module.clone()
-    _set_target(module, target)
-    module_after: dict[str, ModuleOp] = {}
-    proved = False
-    for one in passes:
-        if one.name == _LOWER and check and not proved:
-            _check_protocol(module, context, observer)
-        run_pass(one, module, context, observer)
-        module_after[one.name] = module.clone()
-        proved = one.name == _CHECK
-    compiled = Compiled(module, module_after, context, observer, check=check and not proved)
-    compiled.get(emit)
-    return compiled
+    with seldom_collecting():
+        passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
+        context = make_context()
+        module = module.clone()
+        _set_target(module, target)
+        module_after = _AfterPasses(module.clone(), passes, context)
+        proved = False
+        for one in passes:
+            if one.name == _LOWER and check and not proved:
+                _check_protocol(module, context, observer)
+            run_pass(one, module, context, observer)
+            proved = one.name == _CHECK
+        compiled = Compiled(module, module_after, context, observer, check=check and not proved)
+        compiled.get(emit)
+        return compiled
 
 
 def run_pass(
@@ -166,8 +159,93 @@ def _is_of_tiles(one: ModulePass) -> bool:
     return type(one).__module__.startswith("tilec.passes.")
 
 
+class _AfterPasses(Mapping[str, ModuleOp]):
+    """The module after each pass, by the name of the pass. Few look at one: the passes make it again when it is read."""
+
+    def __init__(self, given: ModuleOp, passes: Sequence[ModulePass], context: Context) -> None:
+        self._given = given
+        self._passes = passes
+        self._context = context
+        self._last = {one.name: place for place, one in enumerate(passes)}
+        self._made: dict[str, ModuleOp] = {}
+
+    def __getitem__(self, name: str) -> ModuleOp:
+        if name not in self._made:
+            module = self._given.clone()
+            with collect():  # what they have to say has been said
+                for one in self._passes[: self._last[name] + 1]:
+                    run_pass(one, module, self._context, check=False)
+            self._made[name] = module
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._last)
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+
+class _Lowered:
+    """A lowered module and what follows from it, whether or not its protocol is right."""
+
+    def __init__(self, module: ModuleOp, tile: ModuleOp, observer: Observer | None) -> None:
+        self.module = module
+        self._tile = tile
+        self._observer = observer
+
+    @cached_property
+    def entry(self) -> Operation:
+        """The one function that is launched."""
+        entries = _entries(self.module)
+        if not entries:
+            raise no_kernel(self._tile)
+        if len(entries) > 1:
+            raise _second_kernel(entries[1])
+        return entries[0]
+
+    @cached_property
+    def abi(self) -> KernelABI:
+        attribute = self.entry.attributes["tile.abi"]
+        hint = "it is what lower writes: lower the kernel again"
+        if not isinstance(attribute, StringAttr):
+            fail(self.entry, f"tile.abi is a string, not {attribute}", hint)
+        try:
+            abi = KernelABI.from_json(attribute.data)
+        except ValueError as error:
+            fail(self.entry, f"tile.abi is not what a launch needs to know: {one_line(error)}", hint)
+        if abi.target not in TARGETS:
+            fail(self.entry, f"unknown target '{abi.target}' in tile.abi", target_hint(abi.target))
+        return abi
+
+    @property
+    def target(self) -> Target:
+        return TARGETS[self.abi.target]
+
+    @cached_property
+    def llvm(self) -> str:
+        from tilec.backend.llvm_ir import to_llvm
+
+        target = self.target
+        return _timed("llvm", lambda: to_llvm(self.module, target), self._observer)
+
+    def ptx(self) -> str:
+        from tilec.backend.ptx import emit_ptx
+
+        text = self.llvm
+        return _timed("ptx", lambda: emit_ptx(text, self.target, abi=self.abi), self._observer)
+
+    def assembled(self, ptx: str) -> Assembled:
+        from tilec.backend.ptxas import assemble
+
+        place = location_of(self.entry)
+        return _timed("ptxas", lambda: assemble(ptx, self.target, kernel_location=place), self._observer)
+
+
 class Compiled:
-    """What came out of the passes, and each later stage, computed once when it is first read."""
+    """What came out of the passes, and each later stage, computed once when it is first read.
+
+    With `check`, no stage from the lowering on gives anything before the protocol has been proved.
+    """
 
     def __init__(
         self,
@@ -189,100 +267,109 @@ class Compiled:
     @cached_property
     def asynchronous(self) -> ModuleOp:
         """The module that is lowered: kernels that are synchronous still have got the plain schedule, copies by threads."""
+        if not any(is_synchronous(op) for op in self.tile.walk() if isinstance(op, KernelOp)):
+            return self.tile
         module = self.tile.clone()
-        if any(is_synchronous(op) for op in module.walk() if isinstance(op, KernelOp)):
-            run_pass(PASSES[_PLAIN]()(), module, self._context, self._observer)
+        run_pass(PASSES[_PLAIN]()(), module, self._context, self._observer)
         return module
 
     @cached_property
-    def nvvm(self) -> ModuleOp:
-        """The lowered module."""
+    def _proof(self) -> None:
+        """The proof of the protocol, if it is asked for and due; what it refutes is raised."""
+        if self._check and any(isinstance(op, KernelOp) for op in self.asynchronous.walk()):
+            _check_protocol(self.asynchronous, self._context, self._observer)
+
+    @cached_property
+    def _unproved(self) -> _Lowered:
         module = self.asynchronous.clone()
         if any(isinstance(op, KernelOp) for op in module.walk()):
-            if self._check:
-                _check_protocol(module, self._context, self._observer)
             # L2 is the largest form of a program, and checked again anyway: each operation against the table of what selects,
             # all of it by LLVM.
             run_pass(PASSES[_LOWER]()(), module, self._context, self._observer, check=False)
-        return module
+        return _Lowered(module, self.tile, self._observer)
 
-    @cached_property
-    def _entry(self) -> Operation:
-        """The one function of the lowered module that is launched."""
-        entries = _entries(self.nvvm)
-        if not entries:
-            raise no_kernel(self.tile)
-        if len(entries) > 1:
-            raise _second_kernel(entries[1])
-        return entries[0]
+    @property
+    def _lowered(self) -> _Lowered:
+        _ = self._proof
+        return self._unproved
 
-    @cached_property
+    @property
+    def nvvm(self) -> ModuleOp:
+        """The lowered module."""
+        return self._lowered.module
+
+    @property
     def abi(self) -> KernelABI:
         """What a launch of the kernel needs to know; a module that becomes PTX has exactly one kernel."""
-        attribute = self._entry.attributes["tile.abi"]
-        hint = "it is what lower writes: lower the kernel again"
-        if not isinstance(attribute, StringAttr):
-            fail(self._entry, f"tile.abi is a string, not {attribute}", hint)
-        try:
-            abi = KernelABI.from_json(attribute.data)
-        except ValueError as error:
-            fail(self._entry, f"tile.abi is not what a launch needs to know: {one_line(error)}", hint)
-        if abi.target not in TARGETS:
-            fail(self._entry, f"unknown target '{abi.target}' in tile.abi", did_you_mean(abi.target, TARGETS))
-        return abi
+        return self._lowered.abi
 
     @property
     def target(self) -> Target:
-        return TARGETS[self.abi.target]
+        return self._lowered.target
 
-    @cached_property
+    @property
     def llvm(self) -> str:
         """The LLVM IR."""
-        from tilec.backend.llvm_ir import to_llvm
-
-        target = self.target
-        return self._timed("llvm", lambda: to_llvm(self.nvvm, target))
+        return self._lowered.llvm
 
     @cached_property
     def ptx(self) -> str:
-        from tilec.backend.ptx import emit_ptx
-
-        text = self.llvm
-        return self._timed("ptx", lambda: emit_ptx(text, self.target, abi=self.abi))
+        return self._lowered.ptx()
 
     @cached_property
     def resources(self) -> Assembled:
         """What ptxas made of the PTX: registers, spills, memory and the machine code."""
-        from tilec.backend.ptxas import assemble
-
-        text = self.ptx
-        place = location_of(self._entry)
-        return self._timed("ptxas", lambda: assemble(text, self.target, kernel_location=place))
+        return self._lowered.assembled(self.ptx)
 
     @property
     def cubin(self) -> bytes:
         return self.resources.cubin
 
+    def _make_code_beside_the_proof(self, emit: Emit) -> None:
+        """LLVM and ptxas need nothing of Python, and the proof nothing else. What it refuses is raised, whatever they made."""
+        from tilec.backend.ptx import prepare
+
+        try:
+            lowered = self._unproved
+            generate = prepare(lowered.llvm, lowered.target, abi=lowered.abi)
+        except Exception:
+            _ = self._proof  # goes before: who breaks the protocol is told of that first
+            raise
+
+        def make() -> tuple[str, Assembled | None]:
+            ptx = generate()
+            return ptx, lowered.assembled(ptx) if emit == "cubin" else None
+
+        ptx, assembled = beside(make, lambda: self._proof)
+        vars(self)["ptx"] = ptx
+        if assembled is not None:
+            vars(self)["resources"] = assembled
+
     def get(self, emit: Emit) -> ModuleOp | str | bytes:
         """The result of one stage."""
-        match emit:
-            case "tile":
-                return self.tile
-            case "nvvm":
-                return self.nvvm
-            case "llvm":
-                return self.llvm
-            case "ptx":
-                return self.ptx
-            case "cubin":
-                return self.cubin
+        with seldom_collecting():
+            # Who is told of each step is told how long it took by itself.
+            if emit in ("ptx", "cubin") and self._check and self._observer is None and "_proof" not in vars(self):
+                self._make_code_beside_the_proof(emit)
+            match emit:
+                case "tile":
+                    return self.tile
+                case "nvvm":
+                    return self.nvvm
+                case "llvm":
+                    return self.llvm
+                case "ptx":
+                    return self.ptx
+                case "cubin":
+                    return self.cubin
 
-    def _timed(self, stage: str, work: Callable[[], _Result]) -> _Result:
-        start = perf_counter()
-        result = work()
-        if self._observer is not None:
-            self._observer.stage_done(stage, perf_counter() - start)
-        return result
+
+def _timed(stage: str, work: Callable[[], _Result], observer: Observer | None) -> _Result:
+    start = perf_counter()
+    result = work()
+    if observer is not None:
+        observer.stage_done(stage, perf_counter() - start)
+    return result
 
 
 def no_kernel(module: ModuleOp) -> TilecError:
@@ -310,4 +397,4 @@ def _set_target(module: ModuleOp, target: str | None) -> None:
             kernel.attributes["target"] = StringAttr(target or DEFAULT_TARGET)
         elif not isinstance(written, StringAttr) or written.data not in TARGETS:
             name = written.data if isinstance(written, StringAttr) else str(written)
-            fail(kernel, f"unknown target '{name}'", did_you_mean(name, TARGETS))
+            fail(kernel, f"unknown target '{name}'", target_hint(name))

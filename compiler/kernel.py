@@ -1,48 +1,53 @@
 """A compiled kernel: tensors in, launch out.
 
-A tile program is compiled once for each *class of facts* of its arguments (fastest dimension, alignment, tail of the rows)
-and each target, and loaded once on each device. A call picks the variant, encodes tensor maps and launches; what a call
-needs is remembered by all that it depends on, so that the second call with the same tensors goes straight to the driver.
+A program is compiled once for each *class of facts* of its arguments (fastest dimension, alignment, tail of the rows) and
+each target, and loaded once on each device. A call picks the variant, encodes tensor maps and launches; what a call needs is
+remembered by all that it depends on, so that the second call with the same tensors goes straight to the driver.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import ModuleOp
-
-from tilec.backend.ptxas import find_ptxas, probe_ptxas
+from tilec import log
 from tilec.backend.runtime.arguments import (
+    LEGACY_STREAM,
     Argument,
     Facts,
-    Placement,
-    check_symbols,
+    check_grad,
+    host_array,
     identity,
     imported,
     is_torch,
-    place,
     read,
+    read_host,
+    where,
 )
 from tilec.backend.runtime.driver import Driver, cuda_driver
 from tilec.backend.runtime.launch import Loaded, ParameterBlock, Plan, count_ctas, load, parameter_values, target_of
 from tilec.backend.runtime.tensor_map import MapCache, MapFields, fix_small_tensor
-from tilec.backend.target import DEFAULT_TARGET
+from tilec.backend.target import DEFAULT_TARGET, find_target
+from tilec.call_checks import check_arguments, check_count, one_device, placements_of
 from tilec.diagnostics import TilecError, kind_of
-from tilec.driver import Compiled, compile_module, find_kernel, find_target
-from tilec.source import parse_file, parse_text
-from tilec.spec import parse_pipeline
-from tilec.variants import check_facts, declared, is_by_hand, specialised
+from tilec.program import Program, SourceProgram, of_module, of_text
+from tilec.resources import Resources
+from tilec.simulated_gpu import copy_back, copy_to_host
+from tilec.variant import Assembly, Variant
+from tilec.warm import PreparedCall, Warm, native
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
     from tilec.backend.emulator.launch import Emulation, OrderName
     from tilec.backend.reference import Array
+    from tilec.driver import Compiled
 
-_compile_lock = threading.Lock()
-"""Code generation is one at a time in a process: LLVM's global context is shared by all kernels."""
+SIMULATE_VARIABLE = "TILEC_SIMULATE"
 _MAX_CALLS = 1024
 
 
@@ -61,34 +66,33 @@ def compile(
     for tests. Raises TilecError for all that is wrong with the arguments; what the passes and the proof refuse is raised when
     a variant is compiled: by the first call, or by `Kernel.compiled`.
     """
+    return make_kernel(_program(source, pipeline, check), target=target, driver=driver)
+
+
+def make_kernel(program: Program, *, target: str | None = None, driver: Driver | None = None) -> Kernel:
+    """The kernel of a program, of the class whose calls need no Python once they are warm."""
+    return _native_kernel()(program, target=target, driver=driver)
+
+
+def _program(source: object, pipeline: str, check: bool) -> SourceProgram:
     match source:
-        case ModuleOp():
-            module = source
         case str() if "\n" in source or "{" in source:
-            module = parse_text(source)
+            return of_text(source, "<text>", pipeline, check)
         case str() | Path():
-            module = parse_file(source)
-        case _:  # pyright: ignore[reportUnnecessaryComparison]
-            raise TilecError(
-                f"a program is a path, the text of a file or a module, not {kind_of(source)}",
-                hint='for example tilec.compile("gemm.tile")',
-            )
-    return Kernel(module, pipeline=pipeline, target=target, check=check, driver=driver)
+            from tilec.source_text import read_source, refuse_python
 
+            text = read_source(source)
+            refuse_python(str(source))
+            return of_text(text, str(source), pipeline, check)
+        case _:
+            from xdsl.dialects.builtin import ModuleOp
 
-@dataclass(frozen=True)
-class _Call:
-    """What a call with certain tensors launches, the streams it waits for, and whether torch says which stream it uses."""
-
-    plan: Plan
-    producers: tuple[int, ...]
-    of_torch: bool
-
-    def stream(self) -> int:
-        """The stream of a call that names none."""
-        if self.of_torch:
-            return int(imported("torch")._C._cuda_getCurrentRawStream(self.plan.kernel.device))
-        return self.producers[0] if len(self.producers) == 1 else 0
+            if isinstance(source, ModuleOp):
+                return of_module(source, pipeline, check)
+    raise TilecError(
+        f"a program is a path, the text of a file or a module, not {kind_of(source)}",
+        hint='for example tilec.compile("gemm.tile")',
+    )
 
 
 class Kernel:
@@ -97,37 +101,22 @@ class Kernel:
     Threads may share it.
     """
 
-    def __init__(
-        self,
-        module: ModuleOp,
-        *,
-        pipeline: str = "",
-        target: str | None = None,
-        check: bool = True,
-        driver: Driver | None = None,
-    ) -> None:
-        if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TilecError(f"a kernel is made of a module, not {kind_of(module)}", hint="tilec.compile reads files")
-        self.module = module
-        """The program as given."""
-        self._passes = parse_pipeline(pipeline)
-        self._check_protocol = check
-        kernel = find_kernel(module)
-        self.name = kernel.sym_name.data
-        written = kernel.attributes.get("target")
-        self._target: str | None = getattr(written, "data", None) if target is None else target
+    def __init__(self, program: Program, *, target: str | None = None, driver: Driver | None = None) -> None:
+        self._program = program
+        self.signature = program.signature
+        """Its views, and what they are declared for."""
+        self.name = self.signature.name
+        self._target = self.signature.target if target is None else target
         if self._target is not None:
             find_target(self._target)
-        self._views = kernel.views
-        arguments = kernel.body.block.args
-        self._names = tuple(a.name_hint or f"number {i}" for i, a in enumerate(arguments))
-        self._by_hand = is_by_hand(kernel)
+        self._names = self.signature.names
         self._given_driver = driver
-        self._load_lock = threading.Lock()
-        self._variants: dict[tuple[str, tuple[Facts, ...]], Compiled] = {}
+        self._lock = threading.RLock()
+        self._variants: dict[tuple[str, tuple[Facts, ...]], Variant] = {}
         self._loaded: dict[tuple[int, tuple[Facts, ...]], Loaded] = {}
-        self._calls: dict[Hashable, _Call] = {}
+        self._calls: dict[Hashable, PreparedCall] = {}
         self._maps = MapCache(self._encode)
+        self._warm = Warm(len(self._names), 0)
 
     def __repr__(self) -> str:
         return f"<tilec.Kernel {self.name}({', '.join(self._names)})>"
@@ -138,41 +127,74 @@ class Kernel:
         `tensors`: one for each view, in the order of the kernel's arguments. `stream`: a stream of torch, numba-cuda or
         cuda.core, or its handle; by default torch's current stream of that device (without torch tensors: the stream
         that the arrays name, else the default stream). `max_ctas` bounds the grid of a persistent kernel in place of what
-        the device holds at a time. With no element to compute nothing is launched.
+        the device holds at a time. With no element to compute nothing is launched. NumPy arrays and tensors in host memory
+        are computed by the simulator, and so is all where the environment variable ``TILEC_SIMULATE`` is 1.
 
         Raises TilecError for tensors that the kernel cannot take, or when the driver refuses the launch.
         """
-        driver = self._driver
+        self.call_through_python(*tensors, stream=stream, max_ctas=max_ctas)
+
+    def call_through_python(self, *tensors: object, stream: object = None, max_ctas: int | None = None) -> None:
+        """What a call does that has not been made before with tensors like these."""
         if max_ctas is not None and not hasattr(max_ctas, "__index__"):
             raise TilecError(f"max_ctas is an integer, not {kind_of(max_ctas)}")
-        if len(tensors) != len(self._names):
-            raise TilecError(
-                f"kernel {self.name} takes {len(self._names)} tensors ({', '.join(self._names)}), not {len(tensors)}"
-            )
-        key = (max_ctas, *(identity(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True)))
-        call = self._calls.get(key)
-        if call is None:
-            call = self._prepare(tensors, max_ctas)
-            if len(self._calls) >= _MAX_CALLS:
-                self._calls.clear()
-            self._calls[key] = call
-        call.plan.launch(driver, call.stream() if stream is None else stream_handle(stream), call.producers)
+        check_count(self.signature, "tensors", len(tensors))
+        if os.environ.get(SIMULATE_VARIABLE) == "1":
+            self._simulate_copies(tensors, max_ctas)
+        elif where(self._names, tensors) == "host":
+            self._simulate(tensors, max_ctas)
+        else:
+            call = self._launch(tensors, stream, max_ctas)
+            if max_ctas is None:
+                self._warm.remember(self, tensors, call, self._driver)
 
-    def compiled(self, *tensors: object, target: str | None = None) -> Compiled:
-        """What was or will be compiled for tensors like these; without tensors, for the classes that the types declare.
+    def prepared(self, *tensors: object) -> tuple[PreparedCall, Driver]:
+        """What a call with these tensors on a GPU launches, for callers that launch it themselves."""
+        return self._prepared(tensors, current_stream(tensors), None), self._driver
+
+    @property
+    def module(self) -> ModuleOp:
+        """The program as given. Raises TilecError for a kernel that was loaded from a file."""
+        if not isinstance(self._program, SourceProgram):
+            raise TilecError(f"kernel {self.name} was compiled ahead of time: its program is not at hand")
+        return self._program.module
+
+    def variant(self, *tensors: object, target: str | None = None) -> Variant:
+        """What is compiled for tensors like these; without tensors, for the classes that the types declare.
 
         `target` is only needed where neither the kernel nor a GPU says it.
         """
         if target is not None:
             find_target(target)
         if not tensors:
-            return self._variant(target or self._target or DEFAULT_TARGET, tuple(declared(v) for v in self._views))
-        driver = self._driver
-        arguments = tuple(read(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True))
-        self._check(arguments)
-        device = self._device(arguments)
-        facts = tuple(p.facts for p in self._place(arguments))
-        return self._variant(target_of(driver, device, target or self._target), facts)
+            return self._variant(target or self._target or DEFAULT_TARGET, self._declared)
+        check_count(self.signature, "tensors", len(tensors))
+        if where(self._names, tensors) == "host":
+            arguments = tuple(read_host(n, t) for n, t in zip(self._names, tensors, strict=True))
+            target = target or self._target or DEFAULT_TARGET
+        else:
+            driver = self._driver
+            arguments = tuple(read(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True))
+            target = target_of(driver, one_device(self.signature, arguments), target or self._target)
+        return self._variant(target, self._facts(arguments))
+
+    def compiled(self, *tensors: object, target: str | None = None) -> Compiled:
+        """Every stage of the compilation that `variant` gives."""
+        return self.variant(*tensors, target=target).compiled
+
+    def ir(self, after: str | None = None) -> str:
+        """The tile code, or what it is after the pass named `after` ("pipeline"); of the variant that was used last."""
+        return self._last.ir(after)
+
+    @property
+    def asm(self) -> Assembly:
+        """``["llvm"]``, ``["ptx"]`` and ``["sass"]`` of the variant that was used last."""
+        return self._last.asm
+
+    @property
+    def resources(self) -> Resources:
+        """What the variant that was used last takes of the machine."""
+        return self._last.resources
 
     def emulate(
         self,
@@ -191,21 +213,17 @@ class Kernel:
         """
         from tilec.emulation import argument_of, emulate_kernel, on_device
 
-        if len(arrays) != len(self._names):
-            raise TilecError(
-                f"kernel {self.name} takes {len(self._names)} arrays ({', '.join(self._names)}), not {len(arrays)}"
-            )
-        dtypes = [view.dtype.name for view in self._views]
+        check_count(self.signature, "arrays", len(arrays))
+        dtypes = [view.dtype for view in self.signature.views]
         device = [on_device(n, a, t) for n, a, t in zip(self._names, arrays, dtypes, strict=True)]
         arguments = tuple(argument_of(a, t) for a, t in zip(device, dtypes, strict=True))
-        self._check(arguments)
-        facts = tuple(p.facts for p in self._place(arguments))
+        facts = self._facts(arguments)
         if target is not None:
             find_target(target)
-        compiled = self._variant(target or self._target or DEFAULT_TARGET, facts)
+        artifact = self._variant(target or self._target or DEFAULT_TARGET, facts).artifact
         return emulate_kernel(
-            compiled.abi,
-            compiled.ptx,
+            artifact.abi,
+            artifact.ptx,
             cast("Sequence[Array]", arrays),
             max_ctas=max_ctas,
             order=order,
@@ -217,111 +235,123 @@ class Kernel:
     def _driver(self) -> Driver:
         return self._given_driver or cuda_driver()
 
+    @property
+    def _declared(self) -> tuple[Facts, ...]:
+        return tuple(view.facts for view in self.signature.views)
+
+    @property
+    def _last(self) -> Variant:
+        last = next(reversed(self._variants.values()), None)
+        return self.variant() if last is None else last
+
+    def _launch(self, tensors: Sequence[object], stream: object, max_ctas: int | None) -> PreparedCall:
+        handle = current_stream(tensors) if stream is None else stream_handle(stream)
+        call = self._prepared(tensors, handle, max_ctas)
+        if handle is None:
+            handle = call.producers[0] if len(call.producers) == 1 else 0
+        call.plan.launch(self._driver, handle, call.producers)
+        return call
+
+    def _prepared(self, tensors: Sequence[object], stream: int | None, max_ctas: int | None) -> PreparedCall:
+        """The launch for tensors like these, prepared once."""
+        driver = self._driver
+        # Producers of DLPack make their data ready on the stream that they are told.
+        ready = LEGACY_STREAM if stream is None else stream
+        key = (max_ctas, *(identity(n, t, driver.device_of, ready) for n, t in zip(self._names, tensors, strict=True)))
+        call = self._calls.get(key)
+        if call is None:
+            call = self._prepare(tensors, ready, max_ctas)
+            if len(self._calls) >= _MAX_CALLS:
+                self._calls.clear()
+            self._calls[key] = call
+        return call
+
+    def _simulate(self, tensors: Sequence[object], max_ctas: int | None) -> None:
+        from tilec.hosted import run_on_host
+
+        self._check_grad(tensors)
+        arguments = tuple(read_host(n, t) for n, t in zip(self._names, tensors, strict=True))
+        facts = self._facts(arguments)
+        passed = self._variant(self._target or DEFAULT_TARGET, facts).passed
+        arrays = [host_array(n, t) for n, t in zip(self._names, tensors, strict=True)]
+        run_on_host(passed.asynchronous, self.signature, arrays, max_ctas)
+
+    def _simulate_copies(self, tensors: Sequence[object], max_ctas: int | None) -> None:
+        """Tensors on a GPU take the way over host memory."""
+        copies = [copy_to_host(n, t) for n, t in zip(self._names, tensors, strict=True)]
+        self._simulate(copies, max_ctas)
+        for view, tensor, copy in zip(self.signature.views, tensors, copies, strict=True):
+            if view.written and copy is not tensor:
+                copy_back(tensor, copy)
+
     def _encode(self, fields: MapFields) -> bytes:
         return fix_small_tensor(self._driver.encode(fields), fields, self._driver.version())
 
-    def _prepare(self, tensors: Sequence[object], max_ctas: int | None) -> _Call:
+    def _check_grad(self, tensors: Sequence[object]) -> None:
+        for name, tensor in zip(self._names, tensors, strict=True):
+            check_grad(name, tensor)
+
+    def _facts(self, arguments: Sequence[Argument]) -> tuple[Facts, ...]:
+        check_arguments(self.signature, arguments)
+        return tuple(placement.facts for placement in placements_of(self.signature, arguments))
+
+    def _prepare(self, tensors: Sequence[object], stream: int, max_ctas: int | None) -> PreparedCall:
         driver = self._driver
-        arguments = tuple(read(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True))
-        self._check(arguments)
-        device = self._device(arguments)
-        placements = self._place(arguments)
+        self._check_grad(tensors)
+        arguments = tuple(read(n, t, driver.device_of, stream) for n, t in zip(self._names, tensors, strict=True))
+        check_arguments(self.signature, arguments)
+        device = one_device(self.signature, arguments)
+        placements = placements_of(self.signature, arguments)
         facts = tuple(p.facts for p in placements)
         target = target_of(driver, device, self._target)
         with driver.current(device):
             loaded = self._load(target, device, facts)
             abi = loaded.abi
-            _check_outputs(self._names, abi.outputs, arguments, placements)
             shape = () if abi.grid is None else arguments[abi.grid.view].shape
             ctas = count_ctas(abi.grid, shape, loaded.resident, max_ctas)
             values = parameter_values(abi, device, arguments, placements, self._maps) if ctas else []
             plan = Plan(loaded, ctas, ParameterBlock(values))
         producers = {a.producer for a in arguments if a.producer is not None}
-        return _Call(plan, tuple(producers), any(is_torch(t) for t in tensors))
+        return PreparedCall(plan, tuple(producers))
 
     def _load(self, target: str, device: int, facts: tuple[Facts, ...]) -> Loaded:
         """The variant for `facts` on `device`, whose context is current."""
+        variant = self._variant(target, facts)
         loaded = self._loaded.get((device, facts))
         if loaded is None:
-            compiled = self._variant(target, facts)
-            with self._load_lock:
+            artifact = variant.artifact
+            with self._lock:
                 if (device, facts) not in self._loaded:
-                    cubin = _machine_code(compiled)
+                    cubin = None if artifact.machine is None else artifact.machine.cubin
                     self._loaded[device, facts] = load(
-                        self._driver, compiled.abi, device, cubin=cubin, ptx=compiled.ptx
+                        self._driver, artifact.abi, device, cubin=cubin, ptx=artifact.ptx
                     )
                 loaded = self._loaded[device, facts]
         return loaded
 
-    def _variant(self, target: str, facts: tuple[Facts, ...]) -> Compiled:
-        """Compile for one class of facts; once, whoever asks. A failure is raised and not remembered."""
-        found = self._variants.get((target, facts))
-        if found is None:
-            with _compile_lock:
-                if (target, facts) not in self._variants:
-                    module = self.module if self._by_hand else specialised(self.module, facts)
-                    compiled = compile_module(module, pipeline=self._passes, target=target, check=self._check_protocol)
-                    self._variants[target, facts] = compiled
-                found = self._variants[target, facts]
-        return found
-
-    def _check(self, arguments: Sequence[Argument]) -> None:
-        """Ranks, element types and extents against the types of the views."""
-        for name, view, argument in zip(self._names, self._views, arguments, strict=True):
-            if len(argument.shape) != view.rank:
-                raise TilecError(f"argument {name} has {len(argument.shape)} dimensions; the kernel takes {view.rank}")
-            if argument.dtype != view.dtype.name:
-                raise TilecError(f"argument {name} holds {argument.dtype}; the kernel takes {view.dtype.name}")
-        check_symbols(self._names, [v.dims for v in self._views], arguments)
-
-    def _device(self, arguments: Sequence[Argument]) -> int:
-        """The one device of all tensors."""
-        placed = [(n, a.device) for n, a in zip(self._names, arguments, strict=True) if a.device is not None]
-        if not placed:
-            return 0
-        first, device = placed[0]
-        for name, other in placed:
-            if other != device:
-                raise TilecError(
-                    f"arguments {first} and {name} are on different devices: {device} and {other}",
-                    hint="move them to one device",
-                )
-        return device
-
-    def _place(self, arguments: Sequence[Argument]) -> tuple[Placement, ...]:
-        if not self._by_hand:
-            return tuple(place(n, a) for n, a in zip(self._names, arguments, strict=True))
-        placements: list[Placement] = []
-        for name, view, argument in zip(self._names, self._views, arguments, strict=True):
-            facts = declared(view)
-            placement = place(name, argument, facts.order)
-            check_facts(name, facts, placement, argument)
-            placements.append(Placement(facts, placement.pitches))
-        return tuple(placements)
+    def _variant(self, target: str, facts: tuple[Facts, ...]) -> Variant:
+        """The variant for one class of facts; asked for again, it becomes the one used last."""
+        key = (target, facts)
+        with self._lock:
+            found = self._variants.pop(key, None)
+            if found is None:
+                log.recompiles(self.signature, key, list(self._variants))
+                found = Variant(self._program, target, facts)
+            self._variants[key] = found
+            return found
 
 
-def _machine_code(compiled: Compiled) -> bytes | None:
-    """What ptxas makes of the kernel, or None where only the driver can assemble it."""
-    if find_ptxas() is None or probe_ptxas().ptx_version < compiled.target.ptx_version:
-        return None
-    return compiled.cubin
+@cache
+def _native_kernel() -> type[Kernel]:
+    return native(Kernel)
 
 
-def _check_outputs(
-    names: Sequence[str], outputs: Sequence[int], arguments: Sequence[Argument], placements: Sequence[Placement]
-) -> None:
-    """Outputs can be written, and each element of them has its own memory."""
-    for view in outputs:
-        argument, (fast, *slow) = arguments[view], placements[view].facts.order
-        if argument.readonly:
-            raise TilecError(f"argument {names[view]} is read-only; the kernel writes it")
-        row_bytes = argument.shape[fast] * argument.element_bytes
-        for dim in slow:
-            if argument.shape[dim] > 1 and placements[view].pitches[dim] < row_bytes:
-                raise TilecError(
-                    f"argument {names[view]}: its rows overlap (pitch {placements[view].pitches[dim]} bytes, rows of "
-                    f"{row_bytes} bytes), so the kernel cannot write it"
-                )
+def current_stream(tensors: Sequence[object]) -> int | None:
+    """The stream of a call that names none: torch's current one of the first of its tensors; None without such."""
+    for tensor in tensors:
+        if is_torch(tensor):
+            return int(imported("torch")._C._cuda_getCurrentRawStream(cast("Any", tensor).get_device()))
+    return None
 
 
 def stream_handle(stream: object) -> int:

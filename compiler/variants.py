@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import BlockArgument
 from xdsl.rewriter import Rewriter
 
 from tilec.backend.protocol.extents import dims_of
-from tilec.backend.runtime.arguments import Argument, Facts, Placement, place
-from tilec.diagnostics import TilecError, remark
+from tilec.backend.reference.arguments import is_written
+from tilec.backend.runtime.arguments import Argument, Facts, place
+from tilec.call_checks import check_facts
+from tilec.diagnostics import remark
 from tilec.dialects.tile import CopyAsyncOp, KernelOp, ViewType
 from tilec.driver import find_kernel
+from tilec.signature import Signature, ViewSpec
 
 
 def is_by_hand(kernel: KernelOp) -> bool:
     """Whether copies name their engine: those rely on the facts that the types declare, and no other class stands in."""
     return any(isinstance(op, CopyAsyncOp) for op in kernel.walk())
+
+
+def signature_of(module: ModuleOp) -> Signature:
+    """What callers see of the module's kernel."""
+    kernel = find_kernel(module)
+    written = kernel.attributes.get("target")
+    views = tuple(
+        ViewSpec(a.name_hint or f"number {i}", tuple(v.dims), v.dtype.name, declared(v), is_written(a))
+        for i, (a, v) in enumerate(zip(kernel.body.block.args, kernel.views, strict=True))
+    )
+    target = written.data if isinstance(written, StringAttr) else None
+    return Signature(kernel.sym_name.data, target, is_by_hand(kernel), views)
 
 
 def for_shape(module: ModuleOp, extents: Mapping[str, int]) -> ModuleOp:
@@ -67,33 +82,3 @@ def specialised(module: ModuleOp, facts: Sequence[Facts]) -> ModuleOp:
         assert isinstance(fresh, BlockArgument)
         fresh.location = argument.location
     return module
-
-
-def check_facts(name: str, wanted: Facts, placement: Placement, argument: Argument) -> None:
-    """A kernel that names its copy engines takes tensors at least as good as its types declare."""
-    facts = placement.facts
-    if facts.order != wanted.order:
-        raise TilecError(
-            f"argument {name}: dimension {facts.order[0]} is contiguous, but the kernel was written for views whose "
-            f"dimension {wanted.order[0]} is (order = {list(wanted.order)})",
-            hint="pass the tensor in the other layout, or write the view's type for this one",
-        )
-    if facts.align < wanted.align:
-        slow = [d for d in wanted.order[1:] if placement.pitches[d] % wanted.align]
-        what = (
-            f"the pitch of dimension {slow[0]} is {placement.pitches[slow[0]]} bytes"
-            if slow
-            else f"it starts at 0x{argument.address:x}, {argument.address % wanted.align} bytes past such an address"
-        )
-        raise TilecError(
-            f"argument {name}: base address and pitches must be multiples of {wanted.align} bytes "
-            f"(align = {wanted.align}), but {what}",
-            hint=f"pad the rows to multiples of {wanted.align} bytes, or write the kernel without explicit TMA copies",
-        )
-    if wanted.tail == "grid" and facts.tail != "grid":
-        inner = wanted.order[0]
-        raise TilecError(
-            f"argument {name}: dimension {inner} has {argument.shape[inner] * argument.element_bytes} bytes, but the kernel "
-            f"was written for rows of a multiple of 16 bytes (tail = grid)",
-            hint="write the view's type with tail = free, or pad the rows",
-        )

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.traits import NoTerminator
 
-from tilec.diagnostics import Diagnostic, TilecError, location_of, refusal
+from tilec.diagnostics import Diagnostic, TilecError, calls_to, location_of, refusal
 
 
 def verify(module: ModuleOp) -> None:
@@ -48,7 +48,7 @@ class _Verifier:
         try:
             op.verify(verify_nested_ops=False)
         except Exception as error:
-            raise refusal(error, location_of(op)) from error
+            raise refusal(error, location_of(op), calls_to(op)) from error
 
     def _visible(self, value: SSAValue) -> bool:
         owner = value.owner

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from tilec.backend.protocol import check
 from tilec.backend.protocol.extents import dims_of, extent_names, tile_extents, tile_steps
 from tilec.backend.simulator import Fault
-from tilec.diagnostics import Diagnostic, PassError, TilecError, location_of
+from tilec.diagnostics import Diagnostic, TilecError, location_of
 from tilec.dialects.tile import (
     AssumeOp,
     GridOp,
@@ -22,6 +22,7 @@ from tilec.dialects.tile import (
     ViewType,
 )
 from tilec.driver import Observer, find_kernel
+from tilec.pass_error import PassError
 from tilec.passes.storage import plan, target_of
 from tilec.passes.synchronous import is_synchronous
 from tilec.simulation import Mismatch, scheduler, simulate

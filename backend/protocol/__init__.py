@@ -7,16 +7,18 @@ free. What it refutes is replayed on the simulator with numbers; only what fails
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend.kernels import find_kernel, is_asynchronous
-from tilec.backend.protocol.exploration import Counterexample, Proof, Unproved, explore
 from tilec.backend.protocol.extents import extent_names
-from tilec.backend.protocol.sizes import Size, loop_steps
 from tilec.diagnostics import Diagnostic, location_of
 from tilec.dialects.tile import AssumeOp, KernelOp, RolesOp, ScheduleOp, ViewType
+
+if TYPE_CHECKING:
+    from tilec.backend.protocol.exploration import Counterexample, Unproved
+    from tilec.backend.protocol.sizes import Size
 
 __all__ = ["Status", "Verdict", "check"]
 
@@ -50,6 +52,9 @@ def check(module: ModuleOp, *, kernel: str | None = None) -> Verdict:
 
     Raises TilecError for a module without a kernel, or with several and no name.
     """
+    # A kernel's extents are asked for by all who compile it, and the proof may be done beside something else.
+    from tilec.backend.protocol.exploration import Proof, explore
+
     op = find_kernel(module, kernel)
     assumptions = tuple(_assumption(one) for one in op.walk() if isinstance(one, AssumeOp))
     if not is_asynchronous(op):
@@ -87,6 +92,8 @@ def _has_fixed_extents(kernel: KernelOp) -> bool:
 
 
 def _scope(kernel: KernelOp) -> str:
+    from tilec.backend.protocol.sizes import loop_steps
+
     loops = [name for name in extent_names(kernel) if name in loop_steps(kernel)]
     parts = [f"every {' and '.join(loops)}"] if loops else []
     if any(isinstance(op, ScheduleOp) for op in kernel.walk()):
@@ -105,6 +112,8 @@ def _bound(sizes: list[Size]) -> str:
 
 
 def _why(found: Counterexample | Unproved) -> Diagnostic:
+    from tilec.backend.protocol.exploration import Unproved
+
     if isinstance(found, Unproved):
         return Diagnostic(
             "warning",

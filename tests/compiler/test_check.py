@@ -9,7 +9,8 @@ import pytest
 import tilec
 from tilec import tile
 from tilec.backend.protocol import Verdict
-from tilec.diagnostics import PassError, collect
+from tilec.diagnostics import collect
+from tilec.pass_error import PassError
 from tilec.passes.check_protocol import CheckProtocol
 
 

@@ -21,7 +21,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tilec.diagnostics import (
     Diagnostic,
-    PassError,
     SourceLocation,
     TilecError,
     collect,
@@ -34,6 +33,7 @@ from tilec.diagnostics import (
     resolve,
     warn,
 )
+from tilec.pass_error import PassError
 
 
 def _at(line: int, column: int, file: str = "f.tile") -> FileLineColLoc:

@@ -14,9 +14,11 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tilec.backend.ptxas import find_ptxas
-from tilec.diagnostics import InternalError, PassError, TilecError, resolve
+from tilec.backend.target import find_target
+from tilec.diagnostics import InternalError, TilecError, resolve
 from tilec.dialects.tile import KernelOp
-from tilec.driver import Observer, compile_module, find_kernel, find_target
+from tilec.driver import Observer, compile_module, find_kernel
+from tilec.pass_error import PassError
 from tilec.source import parse_file, parse_text
 from tilec.spec import parse_pipeline, print_pass
 

@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from tilec.backend.protocol import Verdict
-from tilec.diagnostics import PassError
 from tilec.dialects.tile import F16, AllocOp, ArriveExpectTxOp, MmaOp, RingType, SmemType
 from tilec.driver import Observer, compile_module, find_kernel
+from tilec.pass_error import PassError
 from tilec.source import parse_file, parse_text
 from tilec.spec import parse_pipeline
 from tilec.verify_each import VerifyEach, small_extents

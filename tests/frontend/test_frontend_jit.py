@@ -25,7 +25,7 @@ WRONG = [name for name, value in vars(wrong_kernels).items() if inspect.isfuncti
 
 
 def test_gemm_is_word_for_word_the_example() -> None:
-    assert kernels.gemm.ir("f16", "f16") == str(parse_file(EXAMPLES / "gemm.tile"))
+    assert kernels.gemm.kernel("f16", "f16").ir() == str(parse_file(EXAMPLES / "gemm.tile"))
 
 
 def test_every_operation_knows_its_python_line() -> None:
@@ -49,12 +49,12 @@ def test_every_operation_knows_its_python_line() -> None:
 
 def test_integers_from_everywhere() -> None:
     function = tilec.jit(kernels.configurable(64))
-    text = function.ir("f16", "f16")
+    text = function.kernel("f16", "f16").ir()
     assert "step (64, 64)" in text
     assert "!tile.smem<64x64xf16>" in text
     assert "%D: !tile.view<MxNxf32>" in text
-    assert "dim 1 step 32" in function.ir("bf16", "bf16", BK=32)
-    assert "step (256, 64)" in tilec.jit(kernels.configurable(256)).ir("f16", "f16")
+    assert "dim 1 step 32" in function.kernel("bf16", "bf16", BK=32).ir()
+    assert "step (256, 64)" in tilec.jit(kernels.configurable(256)).kernel("f16", "f16").ir()
 
 
 def test_integers_around_the_function_are_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_integers_around_the_function_are_part_of_it(monkeypatch: pytest.MonkeyP
     before = function.kernel("f16", "f16")
     assert function.kernel("f16", "f16") is before
     monkeypatch.setattr(kernels, "BLOCK", 256)
-    assert "step (64, 128)" in function.ir("f16", "f16")
+    assert "step (64, 128)" in function.kernel("f16", "f16").ir()
     assert function.kernel("f16", "f16") is not before
     monkeypatch.undo()
     assert function.kernel("f16", "f16") is before
@@ -90,11 +90,11 @@ def test_every_value_around_the_function_is_part_of_it(
     name: str, value: object, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = around_kernels.reads_everything
-    before, ir = function.kernel("f16"), function.ir("f16")
+    before, ir = function.kernel("f16"), function.kernel("f16").ir()
     assert text == "" or text not in ir
     around(monkeypatch, name, value)
     if text:
-        assert text in function.ir("f16")
+        assert text in function.kernel("f16").ir()
         assert function.kernel("f16") is not before
         assert function.kernel("f16") is function.kernel("f16")
     else:
@@ -115,34 +115,34 @@ def test_what_the_function_does_not_read_is_not_part_of_it(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("STEP", (True, 64), "`STEP` is a bool from outside of the kernel"),
-        ("STEP", None, "`STEP` is a NoneType from outside of the kernel"),
-        ("config.ROWS", 64.0, r"`config\.ROWS` is a float from outside of the kernel"),
+        ("STEP", (True, 64), "argument step must hold integers known at compile time, not a bool"),
+        ("STEP", None, "argument step must hold integers known at compile time, not None"),
+        ("config.ROWS", 64.0, "an extent of a tile must be an integer known at compile time, not a float"),
     ],
 )
 def test_a_value_that_has_become_unusable_is_seen(
     name: str, value: object, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    around_kernels.reads_everything.ir("f16")
+    around_kernels.reads_everything.kernel("f16").ir()
     around(monkeypatch, name, value)
     with pytest.raises(TilecError, match=message):
-        around_kernels.reads_everything.ir("f16")
+        around_kernels.reads_everything.kernel("f16").ir()
 
 
 def test_a_name_that_is_gone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    around_kernels.reads_everything.ir("f16")
+    around_kernels.reads_everything.kernel("f16").ir()
     monkeypatch.delattr(around_kernels, "STEP")
     with pytest.raises(TilecError, match="name 'STEP' is not defined here"):
-        around_kernels.reads_everything.ir("f16")
+        around_kernels.reads_everything.kernel("f16").ir()
 
 
 def test_defaults_are_those_of_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     around(monkeypatch, "UNREAD", 64)
-    assert "!tile.smem<32x16xf16>" in around_kernels.has_defaults.ir("f16")
+    assert "!tile.smem<32x16xf16>" in around_kernels.has_defaults.kernel("f16").ir()
 
 
 def test_outputs_are_arguments_behind_the_inputs() -> None:
-    text = kernels.two_outputs.ir("f16", "f16")
+    text = kernels.two_outputs.kernel("f16", "f16").ir()
     assert (
         "(%A: !tile.view<Mx64xf16>, %B: !tile.view<Nx64xf16>, %C: !tile.view<NxMxf32>, %D: !tile.view<MxNxf16>)" in text
     )
@@ -152,7 +152,7 @@ def test_outputs_are_arguments_behind_the_inputs() -> None:
 def test_errors_point_at_the_python_code(name: str) -> None:
     function = getattr(wrong_kernels, name)
     with pytest.raises(TilecError) as error:
-        tilec.jit(function).ir(*["f16"] * len(inspect.signature(function).parameters))
+        tilec.jit(function).kernel(*["f16"] * len(inspect.signature(function).parameters))
     shown = str(error.value).split("\n")
     lines, first = inspect.getsourcelines(function)
     line, expected = next((i, text) for i, text in enumerate(lines) if "  # " in text)
@@ -168,17 +168,17 @@ def test_errors_point_at_the_python_code(name: str) -> None:
 
 def test_errors_without_a_line() -> None:
     with pytest.raises(TilecError, match=r"gemm takes 2 tensors \(A, B\), not 1"):
-        kernels.gemm.ir("f16")
+        kernels.gemm.kernel("f16").ir()
     with pytest.raises(TilecError, match="gemm has no compile-time integer 'BK'"):
-        kernels.gemm.ir("f16", "f16", BK=3)
+        kernels.gemm.kernel("f16", "f16", BK=3).ir()
     function = tilec.jit(kernels.configurable(64))
     with pytest.raises(TilecError) as error:
-        function.ir("f16", "f16", BQ=3)
+        function.kernel("f16", "f16", BQ=3).ir()
     assert str(error.value) == "error: gemm has no compile-time integer 'BQ'\nhint: known: BK"
     with pytest.raises(TilecError, match="BK of gemm is an integer, not a str"):
-        function.ir("f16", "f16", BK="64")  # pyright: ignore[reportArgumentType]
+        function.kernel("f16", "f16", BK="64").ir()  # pyright: ignore[reportArgumentType]
     with pytest.raises(TilecError, match="unsupported element type f64"):
-        kernels.gemm.ir("f64", "f64")
+        kernels.gemm.kernel("f64", "f64")
     with pytest.raises(TilecError, match="argument A is an int, not a tensor"):
         kernels.gemm(3, 4)
     with pytest.raises(TilecError, match="unknown pass 'tmaa'"):
@@ -186,13 +186,13 @@ def test_errors_without_a_line() -> None:
     with pytest.raises(TilecError, match="the source of function invented cannot be read"):
         scope: dict[str, object] = {}
         exec("def invented(A): pass", scope)
-        tilec.jit(scope["invented"]).ir("f16")  # pyright: ignore
+        tilec.jit(scope["invented"]).kernel("f16").ir()  # pyright: ignore
     with pytest.raises(TilecError, match="len is not a Python function"):
-        tilec.jit(len).ir("f16")
+        tilec.jit(len).kernel("f16").ir()
     with pytest.raises(TilecError, match="is not defined with def"):
-        tilec.jit(lambda: None).ir()
+        tilec.jit(lambda: None).kernel()
     with pytest.raises(TilecError, match="BK of gemm is an integer, not a bool"):
-        function.ir("f16", "f16", BK=True)
+        function.kernel("f16", "f16", BK=True).ir()
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_lambdas_of_any_shape_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "lambdas.py"
     path.write_text(text)
     with pytest.raises(TilecError) as error:
-        tilec.jit(runpy.run_path(str(path))["f"]).ir("f16")
+        tilec.jit(runpy.run_path(str(path))["f"]).kernel("f16").ir()
     lines = text.split("\n")
     line = next(i for i, one in enumerate(lines) if "lambda" in one)
     assert str(error.value) == (
@@ -224,7 +224,7 @@ def test_a_file_that_has_changed_since(tmp_path: Path) -> None:
     scope = runpy.run_path(str(path))
     path.write_text("def f(A)\n    return A\n")
     with pytest.raises(TilecError) as error:
-        tilec.jit(scope["f"]).ir("f16")
+        tilec.jit(scope["f"]).kernel("f16").ir()
     assert str(error.value) == (
         f"{path}:1:1: error: the source of function f cannot be read: expected ':' (<unknown>, line 1)\n"
         "def f(A)\n^\nhint: has the file changed since it was imported?"

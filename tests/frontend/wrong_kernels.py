@@ -59,23 +59,23 @@ def returns_input(A: tile.View["M", "K"]):
     return A  # a kernel returns its outputs, made with tile.empty ~ A  #
 
 
-def plain_range(A: tile.View["M", "K"]):
+def long_range(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
-    for i in range(4):  # Python's range has no meaning in a kernel ~ range(4)
+    for i in range(1025):  # `range(1025)` has more than 1024 turns, each of which would be written out ~ range(1025)
         pass
     return D
 
 
 def branches(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
-    if A:  # a kernel cannot contain `if A` ~ if A
+    if A:  # `A` is a view, which is neither true nor false ~ A:
         pass
     return D
 
 
 def calls_python(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
-    print(D)  # `print` is a builtin_function_or_method from outside of the kernel ~ print
+    print(D)  # a kernel cannot call print ~ print
     return D
 
 
@@ -87,7 +87,7 @@ def uses_a_list(A: tile.View["M", "K"]):
 
 def wrong_variables(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
-    for m in tile.grid(D, step=(128, 128)):  # 1 variables and 2 steps over a view of 2 dimensions ~ m in
+    for m in tile.grid(D, step=(128, 128)):  # a grid over 2 dimensions has 2 variables, not 1 ~ m in
         pass
     return D
 
@@ -96,15 +96,15 @@ def wrong_indices(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
     for m, k in tile.grid(D, step=(128, 64)):
         a = tile.smem(128, 64, A.dtype)
-        tile.copy(A[m], a)  # a view of 2 dimensions is indexed by 1 offsets ~ A[m]
+        tile.copy(A[m], a)  # a view of 2 dimensions is indexed by 2 offsets, not 1 ~ A[m]
     return D
 
 
-def integer_index(A: tile.View["M", "K"]):
+def negative_index(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
     for m, k in tile.grid(D, step=(128, 64)):
         a = tile.smem(128, 64, A.dtype)
-        tile.copy(A[m, 0], a)  # a view is indexed by variables of tile.grid and tile.range, not an integer ~ 0]
+        tile.copy(A[m, -1], a)  # an offset must not be negative: an index has no sign ~ -1]
     return D
 
 
@@ -112,14 +112,14 @@ def copy_of_nothing(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
     for m, k in tile.grid(D, step=(128, 64)):
         a = tile.smem(128, 64, A.dtype)
-        tile.copy(A, a)  # tile.copy goes from a view at offsets to a tile or back, not from a view to a tile ~ tile.copy
+        tile.copy(A, a)  # tile.copy goes from a view at offsets to a tile or back, not from a view to a shared tile ~ tile.copy
     return D
 
 
 def missing_argument(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
     for m, k in tile.grid(D, step=(128, 64)):
-        a = tile.smem(128, 64)  # `tile.smem` takes rows, columns, dtype ~ tile.smem
+        a = tile.smem(128, 64)  # tile.smem needs an element type behind its extents ~ tile.smem
     return D
 
 
@@ -133,7 +133,7 @@ def unknown_argument(A: tile.View["M", "K"]):
 def runtime_shape(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
     for m, k in tile.grid(D, step=(128, 64)):
-        a = tile.smem(m, 64, A.dtype)  # rows is an integer known at compile time, not an offset ~ m, 64
+        a = tile.smem(m, 64, A.dtype)  # an extent of a tile must be an integer known at compile time, not a run-time index ~ m, 64
     return D
 
 
@@ -142,6 +142,7 @@ def rebinds(A: tile.View["M", "K"], B: tile.View["N", "K"]):
     for m, n in tile.grid(D, step=(128, 128)):
         a = tile.smem(128, 64, A.dtype)
         for k in tile.range(A, dim=1, step=64):
+            tile.copy(A[m, k], a)
             a = tile.smem(128, 64, A.dtype)  # a is assigned outside of this loop: a loop cannot change it ~ a = tile
     return D
 
@@ -150,7 +151,7 @@ def leaves_its_loop(A: tile.View["M", "K"], B: tile.View["N", "K"]):
     D = tile.empty("M", "N", dtype=A.dtype)
     for m, n in tile.grid(D, step=(128, 128)):
         acc = tile.acc(128, 128)
-    tile.copy(acc, D[m, n])  # name 'acc' is not defined here ~ acc, D
+    tile.copy(acc, D[m, n])  # acc is set inside of this loop only, and has no value here ~ acc, D
     return D
 
 
@@ -158,7 +159,7 @@ def mma_of_a_view(A: tile.View["M", "K"], B: tile.View["N", "K"]):
     D = tile.empty("M", "N", dtype=A.dtype)
     for m, n in tile.grid(D, step=(128, 128)):
         acc = tile.acc(128, 128)
-        tile.mma(acc, A, B)  # tile.mma takes a shared tile (tile.smem) here, not `A` ~ A, B
+        tile.mma(acc, A, B)  # argument a must be a shared tile, not a view ~ A, B
     return D
 
 
@@ -203,7 +204,7 @@ def huge_global(A: tile.View["M", "K"]):
 
 def power(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
-    x = 2 ** 3  # `2 ** 3`: integers of a kernel have + - * // % ~ 2 **
+    x = 2 ** 63  # `2 ** 63` is out of range: an integer of a kernel has 63 bits and a sign ~ 2 **
     return D
 
 
@@ -239,7 +240,7 @@ def after_äöü(A: tile.View["M", "K"]):
     return D
 
 
-def float_parameter(A: tile.View["M", "K"], x: float):  # parameter x is not annotated as a view ~ float
+def complex_parameter(A: tile.View["M", "K"], x: complex):  # parameter x is not annotated as a view ~ complex
     return A
 
 
@@ -250,7 +251,7 @@ def starred(*A: tile.View["M", "K"]):  # a kernel has no *A: name each of its vi
 def wrong_dim(A: tile.View["M", "K"]):
     D = tile.empty("M", "K", dtype=A.dtype)
     for m, k in tile.grid(D, step=(128, 64)):
-        for i in tile.range(A, dim=2, step=64):  # dim 2 of a view of rank 2 ~ tile.range
+        for i in tile.range(A, dim=2, step=64):  # there is no dimension 2 in a view of 2 dimensions ~ 2, step
             pass
     return D
 

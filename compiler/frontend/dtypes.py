@@ -1,0 +1,53 @@
+"""Element types and shapes of arguments, of any library."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, cast
+
+from tilec.backend.runtime.arguments import ELEMENT_BYTES, Argument, read, read_host, where
+from tilec.diagnostics import TilecError
+from tilec.frontend.tile import DType
+
+_NAMES = {"float16": "f16", "float32": "f32", "bfloat16": "bf16"}
+_known: dict[Hashable, str] = {}
+"""Names of the dtype objects that were met."""
+
+
+def dtype_of(name: str, value: object) -> str:
+    """The element type of argument `name`, as views call it: a tensor, an element type or the name of one.
+
+    Raises TilecError for what is none of these, and for elements that no view has.
+    """
+    found = _dtype_of(name, value)
+    if found not in ELEMENT_BYTES:
+        *most, last = ELEMENT_BYTES
+        raise TilecError(f"argument {name} holds {found}; a view holds {', '.join(most)} or {last}")
+    return found
+
+
+def _dtype_of(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, DType):
+        return value.name
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and isinstance(dtype, Hashable) and hasattr(value, "shape"):
+        known = _known.get(dtype)
+        if known is None:
+            plain = str(cast("Any", getattr(dtype, "name", dtype))).removeprefix("torch.")
+            known = _known[dtype] = _NAMES.get(plain, plain)
+        return known
+    return _described(name, value).dtype
+
+
+def shape_of(name: str, value: Any) -> tuple[Any, ...]:
+    """The shape of argument `name`, a tensor; torch's symbolic extents stay what they are."""
+    shape = getattr(value, "shape", None)
+    return _described(name, value).shape if shape is None else tuple(shape)
+
+
+def _described(name: str, value: object) -> Argument:
+    """A tensor that says what it is only in a protocol; or no tensor, which is refused."""
+    on_host = where((name,), (value,)) == "host"
+    return read_host(name, value) if on_host else read(name, value, lambda _: 0)

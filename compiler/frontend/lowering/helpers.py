@@ -1,0 +1,65 @@
+"""Helpers: Python functions from outside of a kernel, whose code is lowered where they are called."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+from tilec.diagnostics import TilecError
+from tilec.frontend import reads
+from tilec.frontend.function import Function
+from tilec.frontend.lowering import outside
+from tilec.frontend.lowering.arguments import Argument, bind
+from tilec.frontend.lowering.frame import Frame, Site, shown
+from tilec.frontend.lowering.names import Liveness
+from tilec.frontend.lowering.scope import Bound, Scope
+from tilec.frontend.lowering.values import Helper, Value
+
+
+def inline(site: Site, node: ast.Call, helper: Helper) -> Value:
+    """Lower a helper's body here, and give what it returns."""
+    function = _read(site, node, helper)
+    outside.record_helper(site, helper.path, reads.helper(function))
+    _check_recursion(site, function)
+    arguments = bind(site, node, _signature(site, function), shown(node.func))
+    within = (*site.frame.within, helper.path)
+    frame = Frame(site.state, function, Scope(), Liveness.of(function.tree), site, within)
+    tree = function.tree.args
+    for parameter in (*tree.posonlyargs, *tree.args, *tree.kwonlyargs):
+        given = arguments.get(parameter.arg)
+        if isinstance(given, Argument):
+            value = given.value
+        else:
+            value = outside.default(frame.site(parameter), parameter.arg, function.defaults[parameter.arg])
+        frame.scope.names[parameter.arg] = Bound(value, parameter)
+    returned = site.state.execute(frame, function.tree.body)
+    return None if returned is None else returned.value
+
+
+def _read(site: Site, node: ast.Call, helper: Helper) -> Function:
+    try:
+        function = reads.read_helper(helper.callable)
+        function.check_text()
+    except TilecError as error:
+        found = error.diagnostic
+        site.fail(
+            f"`{shown(node.func)}` cannot be called in a kernel: {found.message}",
+            "a kernel calls functions that are defined with def in a file, and lowers their code in place",
+        )
+    return function
+
+
+def _signature(site: Site, function: Function) -> inspect.Signature:
+    arguments = function.tree.args
+    for extra in (arguments.vararg, arguments.kwarg):
+        if extra is not None:
+            place = Frame(site.state, function, Scope(), Liveness(), site).site(extra)
+            place.fail(f"a function that a kernel calls has no *{extra.arg}", "name each parameter")
+    return inspect.signature(function.callable)
+
+
+def _check_recursion(site: Site, function: Function) -> None:
+    chain = [frame.function for frame in site.frame.chain()]
+    if any(f.callable.__code__ is function.callable.__code__ for f in chain):
+        names = " -> ".join([*(f.name for f in reversed(chain)), function.name])
+        site.fail(f"{function.name} calls itself ({names}): a kernel has no recursion", "write a loop")

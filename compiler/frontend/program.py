@@ -1,0 +1,119 @@
+"""What one set of element types and constants makes of a kernel function: a program, and what it returns.
+
+On disk a program is found by the function's digest, the types and the constants, among those whose reads (values around
+the function) hold in this process: who finds it there does not lower, and imports no xDSL.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilec.backend.records import decode, parse
+from tilec.frontend.function import Function
+from tilec.frontend.reads import Read, constant, reads_from_json, reads_to_json, still
+from tilec.program import Known, SourceProgram, check_pipeline, digest, recall, remember
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tilec.frontend.lowering import Lowered
+
+_KEPT = 16
+"""Programs of one function that differ in what is around it; the latest come first."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A view that the kernel makes: its name, extents as in its type, and dtype."""
+
+    name: str
+    dims: tuple[int | str | None, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Returns:
+    """`outputs` stand behind the inputs among the kernel's views. `returned` are indices into them."""
+
+    outputs: tuple[Output, ...]
+    returned: tuple[int, ...]
+    as_tuple: bool
+
+    @property
+    def is_what_is_given(self) -> bool:
+        """Whether a call returns just what it was given as ``out=``: a tensor, or a tuple of several, in order."""
+        everything = tuple(range(len(self.outputs)))
+        return self.returned == everything and self.as_tuple == (len(everything) > 1)
+
+    def value(self, outputs: Sequence[Any]) -> Any:
+        """What the call returns: None where the function returns nothing."""
+        chosen = tuple(outputs[i] for i in self.returned)
+        if self.as_tuple:
+            return chosen
+        return chosen[0] if chosen else None
+
+
+@dataclass(frozen=True)
+class FunctionProgram:
+    """A program of a function. It stands for the function as long as `reads` hold."""
+
+    program: SourceProgram
+    returns: Returns
+    reads: tuple[Read, ...]
+
+    def holds(self, function: Function) -> bool:
+        return still(function, self.reads)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    known: Known
+    returns: Returns
+
+
+def program_of(
+    function: Function, dtypes: Sequence[str], constants: Mapping[str, object], pipeline: str, check: bool
+) -> FunctionProgram:
+    """From the disk, or lowered. Raises TilecError at the Python line that is wrong."""
+    key = digest(
+        "function",
+        function.digest,
+        list(dtypes),
+        [[name, constant(value)] for name, value in constants.items()],
+        pipeline,
+    )
+    entries = _recalled(key)
+    for raw, entry in entries:
+        reads = reads_from_json(raw["reads"])
+        if still(function, reads):
+
+            def lower_again() -> ModuleOp:
+                return _lower(function, dtypes, constants).module
+
+            return FunctionProgram(SourceProgram(entry.known, lower_again, pipeline, check), entry.returns, reads)
+    lowered = _lower(function, dtypes, constants)
+    check_pipeline(pipeline)
+    outputs = tuple(Output(o.name, tuple(o.dims), o.dtype) for o in lowered.outputs)
+    entry = _Entry(Known.of(lowered.module), Returns(outputs, tuple(lowered.returned), lowered.returns_tuple))
+    new = {"entry": asdict(entry), "reads": reads_to_json(lowered.reads)}
+    remember("function", key, json.dumps([new, *(raw for raw, _ in entries)][:_KEPT]).encode())
+    return FunctionProgram(
+        SourceProgram(entry.known, lambda: lowered.module, pipeline, check), entry.returns, tuple(lowered.reads)
+    )
+
+
+def _lower(function: Function, dtypes: Sequence[str], constants: Mapping[str, object]) -> Lowered:
+    from tilec.frontend.lowering import lower
+
+    return lower(function, dtypes, constants)
+
+
+def _recalled(key: str) -> list[tuple[dict[str, Any], _Entry]]:
+    data = recall("function", key)
+    try:
+        return [] if data is None else [(raw, decode(_Entry, raw["entry"])) for raw in parse(data)]
+    except (ValueError, TypeError, KeyError):  # of an earlier form; it is written anew
+        return []

@@ -1,0 +1,230 @@
+"""What a program depends on around its function: facts that are data, and hold or do not hold in any process.
+
+A `Read` is a name that the lowering looked up, as seen from the kernel, and what it found there: a constant, a word of
+`tile`, or a function by its digest. As long as all of them still hold, lowering again gives the same program.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final, cast
+
+from tilec.diagnostics import TilecError
+from tilec.frontend import tile
+from tilec.frontend.function import MISSING, Function
+from tilec.frontend.tile import DType
+
+Fact = tuple[str, object]
+"""What was found, as a kind and a value of JSON: ``("int", 64)``, ``("tuple", [["int", 1], ...])``, ``("word", "copy")``."""
+
+ABSENT: Final = object()
+"""The object of a guard whose key is not in its namespace."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """A name that was looked up.
+
+    `within` are the helpers on the way from the kernel, each a dotted path in the one before it; `path` is a free name of the
+    last one, with attributes of modules behind it, or one of its parameters if `default` is set.
+    """
+
+    within: tuple[str, ...]
+    path: str
+    fact: Fact
+    default: bool = False
+
+    def __hash__(self) -> int:
+        return hash((self.within, self.path, self.default))
+
+
+def is_constant(value: object) -> bool:
+    """Whether a value means something by itself, and the same in any process."""
+    if type(value) is tuple:
+        return all(map(is_constant, cast("tuple[object, ...]", value)))
+    return type(value) in (int, float, bool, str, DType, type(None))
+
+
+def constant(value: object) -> Fact:
+    """The fact of a value that `is_constant`."""
+    match value:
+        case tuple():
+            return "tuple", [list(constant(v)) for v in cast("tuple[object, ...]", value)]
+        case DType():
+            return "dtype", value.name
+        case float():  # by its bits: -0.0 is not 0.0; all NaNs are one
+            return "float", "nan" if math.isnan(value) else value.hex()
+        case _:
+            return type(value).__name__, value
+
+
+def word(name: str) -> Fact:
+    """The fact of a word of `tile`, by its dotted name."""
+    return "word", name
+
+
+def builtin(name: str) -> Fact:
+    """The fact of a function of Python's own."""
+    return "builtin", name
+
+
+def helper(function: Function) -> Fact:
+    """The fact of a function that is lowered where it is called."""
+    return "function", function.digest
+
+
+ABSENCE: Final[Fact] = ("absent", None)
+"""The fact of a name that has no value."""
+
+
+def plain(value: object) -> object:
+    """The function under `tilec.jit`, or the value itself."""
+    from tilec.frontend.jit import JitFunction
+
+    return cast("Any", value).__wrapped__ if isinstance(value, JitFunction) else value
+
+
+# Whether they hold
+
+
+def still(function: Function, reads: Iterable[Read]) -> bool:
+    """Whether lowering `function` again would read the same."""
+    return all(_holds(function, read) for read in reads)
+
+
+def _holds(kernel: Function, read: Read) -> bool:
+    owner: Function | None = kernel
+    for path in read.within:
+        owner = None if owner is None else _function(_find(owner, path))
+    if owner is None:
+        return False
+    found = owner.defaults.get(read.path, MISSING) if read.default else _find(owner, read.path)
+    kind, data = read.fact
+    match kind:
+        case "absent":
+            return found is MISSING
+        case "word":
+            return found is _word(str(data))
+        case "builtin":
+            return found is getattr(builtins, str(data), None)
+        case "function":
+            now = _function(found)
+            return now is not None and now.digest == data
+        case _:
+            return is_constant(found) and json.dumps(constant(found)) == json.dumps(read.fact)
+
+
+def _find(owner: Function, path: str) -> object:
+    """What a dotted path means now, or MISSING."""
+    name, *attributes = path.split(".")
+    try:
+        value = owner.lookup(name)
+    except KeyError:
+        return MISSING
+    for attribute in attributes:
+        if not isinstance(value, ModuleType):
+            return MISSING
+        value = getattr(value, attribute, MISSING)
+    return value
+
+
+def _word(name: str) -> object:
+    try:
+        return attrgetter(name)(tile)
+    except AttributeError:
+        return None
+
+
+def read_helper(callable: FunctionType) -> Function:
+    """The function, read once. Raises TilecError as `Function.read` does."""
+    return _read(callable, callable.__code__)
+
+
+@lru_cache(maxsize=512)
+def _read(callable: FunctionType, code: CodeType) -> Function:
+    return Function.read(callable)
+
+
+def _function(value: object) -> Function | None:
+    value = plain(value)
+    if not isinstance(value, FunctionType):
+        return None
+    try:
+        return read_helper(value)
+    except TilecError:
+        return None
+
+
+# Guards
+
+_Guard = tuple[dict[str, object], str, object]
+
+
+def guards(function: Function, reads: Iterable[Read]) -> list[_Guard] | None:
+    """Pairs of a key in a namespace and the object that it has now: while they are the same objects, `still` is true.
+
+    An object ABSENT means that the namespace must not have the key. None where this cannot be told by namespaces: a name of a
+    closure, or an attribute that a module makes when asked. Assumes that nobody changes a function's code or defaults in place.
+    """
+    found: dict[tuple[int, str], _Guard] = {}
+    for read in reads:
+        owner = function
+        if read.fact == ABSENCE:
+            if read.path in owner.callable.__code__.co_freevars:
+                return None
+            spaces: list[dict[str, object]] = [owner.callable.__globals__, owner.callable.__builtins__]
+            found.update(((id(space), read.path), (space, read.path, ABSENT)) for space in spaces)
+            continue
+        for path in (*read.within, *(() if read.default else (read.path,))):
+            steps = _steps(owner, path)
+            if steps is None:
+                return None
+            found.update(((id(space), key), (space, key, value)) for space, key, value in steps)
+            below = _function(steps[-1][2]) if path in read.within else None
+            owner = below or owner
+    return list(found.values())
+
+
+def _steps(owner: Function, path: str) -> list[_Guard] | None:
+    name, *attributes = path.split(".")
+    try:
+        home = owner.home(name)
+    except KeyError:
+        return None
+    if home is None:
+        return None
+    here: dict[str, object] = owner.callable.__globals__
+    steps: list[_Guard] = [] if home is here else [(here, name, ABSENT)]
+    steps.append((home, name, home[name]))
+    for attribute in attributes:
+        module = steps[-1][2]
+        if not isinstance(module, ModuleType) or attribute not in vars(module):
+            return None
+        steps.append((vars(module), attribute, vars(module)[attribute]))
+    return steps
+
+
+# As data
+
+
+def reads_to_json(reads: Iterable[Read]) -> list[object]:
+    """A value of JSON that `reads_from_json` makes the same reads of, in any process."""
+    return [[list(r.within), r.path, list(r.fact), r.default] for r in reads]
+
+
+def reads_from_json(data: object) -> tuple[Read, ...]:
+    """Raises ValueError for what `reads_to_json` did not write."""
+    try:
+        rows = cast("list[tuple[list[str], str, list[object], bool]]", data)
+        return tuple(
+            Read(tuple(within), path, (str(fact[0]), fact[1]), default) for within, path, fact, default in rows
+        )
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError("these are no reads") from error

@@ -1,0 +1,260 @@
+"""Programs that kernels are made of: what identifies one, and how it becomes code, once, for each class of tensors.
+
+A `SourceProgram` compiles, and keeps what came out on disk (`tilec.cache`): under the digest of its IR, the options, and all
+that takes part in a compilation. Who finds everything there needs neither xDSL nor LLVM, and does not import them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from tilec.artifact import Artifact, MachineCode
+from tilec.backend.records import decode, parse
+from tilec.backend.runtime.arguments import Facts
+from tilec.cache import open_store, ptxas_identity, toolchain
+from tilec.diagnostics import Diagnostic, collect, report
+from tilec.signature import Signature
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tilec.driver import Compiled
+
+DUMP_VARIABLE = "TILEC_DUMP_DIR"
+_compile_lock = threading.RLock()
+"""Code generation is one at a time in a process: LLVM's global context is shared by all kernels."""
+
+
+class Program(Protocol):
+    """What a kernel asks of its program."""
+
+    @property
+    def signature(self) -> Signature: ...
+
+    def program_for(self, facts: tuple[Facts, ...]) -> ModuleOp:
+        """The tile code, before any pass, for one class of tensors. Raises TilecError where it is not at hand."""
+        ...
+
+    def artifact(self, target: str, facts: tuple[Facts, ...]) -> Artifact:
+        """The code for one target and one class of tensors. Raises TilecError where there can be none."""
+        ...
+
+    def passed(self, target: str, facts: tuple[Facts, ...]) -> Compiled:
+        """The program after its passes; what comes behind them is made when it is read.
+
+        Raises TilecError where the program itself is not at hand.
+        """
+        ...
+
+    def compiled(self, target: str, facts: tuple[Facts, ...]) -> Compiled:
+        """Every stage of the compilation. Raises TilecError also for what the proof or the lowering refuses."""
+        ...
+
+
+@dataclass(frozen=True)
+class Known:
+    """A program without its IR: what callers see of it, and the digest of the IR with its locations."""
+
+    signature: Signature
+    ir: str
+
+    @staticmethod
+    def of(module: ModuleOp) -> Known:
+        from io import StringIO
+
+        from xdsl.printer import Printer
+
+        from tilec.variants import signature_of
+
+        text = StringIO()
+        Printer(text, print_debuginfo=True).print_op(module)
+        return Known(signature_of(module), digest(text.getvalue()))
+
+
+def digest(*parts: object) -> str:
+    """A name for what `parts`, JSON values, say."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def of_text(text: str, file: str, pipeline: str, check: bool) -> SourceProgram:
+    """The program of a file's text. Raises TilecError for what is wrong in it or in `pipeline`."""
+
+    def make() -> ModuleOp:
+        from tilec.source import parse_text
+
+        return parse_text(text, file)
+
+    if not isinstance(pipeline, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        check_pipeline(pipeline)
+    key = digest("text", file, text, pipeline)
+    known = _recalled(key)
+    if known is None:
+        module = make()
+        check_pipeline(pipeline)
+        known = Known.of(module)
+        remember("program", key, json.dumps(asdict(known)).encode())
+        return SourceProgram(known, lambda: module, pipeline, check)
+    return SourceProgram(known, make, pipeline, check)
+
+
+def of_module(module: ModuleOp, pipeline: str, check: bool) -> SourceProgram:
+    """The program that is this module."""
+    check_pipeline(pipeline)
+    return SourceProgram(Known.of(module), lambda: module, pipeline, check)
+
+
+def recall(kind: str, key: str) -> bytes | None:
+    """What this toolchain has put on disk, in this process or in an earlier one."""
+    store = open_store()
+    return None if store is None else store.get(kind, digest(toolchain(), key))
+
+
+def remember(kind: str, key: str, data: bytes) -> None:
+    """Put it on disk, where there is a cache."""
+    store = open_store()
+    if store is not None:
+        store.put(kind, digest(toolchain(), key), data)
+
+
+def _recalled(key: str) -> Known | None:
+    data = recall("program", key)
+    try:
+        return None if data is None else decode(Known, parse(data))
+    except ValueError:  # of an earlier form; it is written anew
+        return None
+
+
+def check_pipeline(pipeline: str) -> None:
+    """Raise TilecError for what is wrong in a pipeline's text."""
+    from tilec.spec import parse_pipeline
+
+    parse_pipeline(pipeline)
+
+
+class SourceProgram:
+    """A program in tile code. Threads may share it; whoever asks first compiles, the others wait for it."""
+
+    def __init__(self, known: Known, make: Callable[[], ModuleOp], pipeline: str, check: bool) -> None:
+        self._known = known
+        self._make = make
+        self._pipeline = pipeline
+        self._check = check
+        self._module: ModuleOp | None = None
+        self._variants: dict[tuple[str, tuple[Facts, ...]], _Variant] = {}
+
+    @property
+    def signature(self) -> Signature:
+        return self._known.signature
+
+    @property
+    def module(self) -> ModuleOp:
+        """The program as given."""
+        if self._module is None:
+            with _compile_lock:
+                self._module = self._module or self._make()
+        return self._module
+
+    def program_for(self, facts: tuple[Facts, ...]) -> ModuleOp:
+        from tilec.variants import specialised
+
+        return self.module if self.signature.by_hand else specialised(self.module, facts)
+
+    def artifact(self, target: str, facts: tuple[Facts, ...]) -> Artifact:
+        folder = os.environ.get(DUMP_VARIABLE)
+        key = self._key(target, facts)
+        found = None if folder else _stored(key)
+        if found is not None:
+            for one in found.remarks:
+                report(one)
+            return found
+        with _compile_lock:
+            variant = self._variant(target, facts)
+            found = variant.artifact()
+        remember("kernel", key, found.to_bytes())
+        if folder:
+            from tilec.dump import dump
+
+            dump(folder, variant.compiled, found)
+        return found
+
+    def passed(self, target: str, facts: tuple[Facts, ...]) -> Compiled:
+        with _compile_lock:
+            return self._variant(target, facts).compiled
+
+    def compiled(self, target: str, facts: tuple[Facts, ...]) -> Compiled:
+        with _compile_lock:
+            compiled = self._variant(target, facts).compiled
+            compiled.get("ptx")
+            return compiled
+
+    def _variant(self, target: str, facts: tuple[Facts, ...]) -> _Variant:
+        from tilec.driver import compile_module
+
+        found = self._variants.get((target, facts))
+        if found is None:
+            with _passed_on() as said:
+                module = self.program_for(facts)
+                compiled = compile_module(
+                    module, pipeline=self._pipeline, target=target, emit="tile", check=self._check
+                )
+            found = self._variants[target, facts] = _Variant(compiled, said)
+        return found
+
+    def _key(self, target: str, facts: tuple[Facts, ...]) -> str:
+        options = (self._pipeline, target, self._check, [asdict(f) for f in facts])
+        return digest(ptxas_identity(), self._known.ir, options)
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """A compilation, and what it had to say so far."""
+
+    compiled: Compiled
+    said: list[Diagnostic]
+
+    def artifact(self) -> Artifact:
+        """Go on to the code."""
+        with _passed_on() as said:
+            made = artifact_of(self.compiled)
+        self.said.extend(said)
+        return replace(made, remarks=tuple(self.said))
+
+
+def artifact_of(compiled: Compiled) -> Artifact:
+    """The code of a compilation, assembled where there is a ptxas that knows the target."""
+    from tilec.backend.ptxas import find_ptxas, probe_ptxas
+
+    ptxas = find_ptxas()
+    machine = None
+    if ptxas is not None and probe_ptxas().ptx_version >= compiled.target.ptx_version:
+        compiled.get("cubin")
+        made = compiled.resources
+        machine = MachineCode(made.cubin, made.registers, made.spill_stores, made.spill_loads, made.stack)
+    return Artifact(compiled.abi, compiled.ptx, machine)
+
+
+@contextmanager
+def _passed_on() -> Generator[list[Diagnostic]]:
+    """Collect what the enclosed code reports, and report it all the same."""
+    said: list[Diagnostic] = []
+    try:
+        with collect() as said:
+            yield said
+    finally:
+        for one in said:
+            report(one)
+
+
+def _stored(key: str) -> Artifact | None:
+    data = recall("kernel", key)
+    try:
+        return None if data is None else Artifact.from_bytes(data)
+    except ValueError:
+        return None

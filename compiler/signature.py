@@ -1,0 +1,49 @@
+"""What a caller must know of a kernel: its views, and the class of tensors that each is declared for.
+
+It is data, so that a kernel that comes from the cache or from a file needs no compiler to check its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tilec.backend.runtime.arguments import Facts
+
+
+@dataclass(frozen=True)
+class ViewSpec:
+    """One view: a dimension is an extent, a symbol, or None for any; `dtype` is the view's ("f16"); `facts` as declared."""
+
+    name: str
+    dims: tuple[int | str | None, ...]
+    dtype: str
+    facts: Facts
+    written: bool
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """`target` is the one that the program names, if it names one.
+
+    `by_hand`: it names its copy engines (or its code is there already), so that it takes no tensors of a lesser class than
+    `facts`.
+    """
+
+    name: str
+    target: str | None
+    by_hand: bool
+    views: tuple[ViewSpec, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(view.name for view in self.views)
+
+    def fixed_to(self, target: str, facts: Sequence[Facts]) -> Signature:
+        """The signature of code for this target and these classes of tensors, which takes no lesser ones."""
+        views = tuple(replace(view, facts=fact) for view, fact in zip(self.views, facts, strict=True))
+        return replace(self, target=target, by_hand=True, views=views)

@@ -1,0 +1,116 @@
+"""The language of kernels: what each construct becomes, and where its operations come from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import python_language
+from ir_text import canonical, kernel_of
+from xdsl.dialects.builtin import CallSiteLoc
+
+from tilec import tile
+from tilec.diagnostics import TilecError, calls_to, fail, location_of
+from tilec.dialects.tile import CopyOp
+from tilec.frontend.function import Function
+from tilec.frontend.lowering import Lowered, lower
+from tilec.source import parse_text
+
+SAID: dict[str, Callable[..., Any]] = {
+    name: value
+    for name, value in vars(python_language).items()
+    if inspect.isfunction(value) and "tile.kernel" in (value.__doc__ or "")
+}
+
+
+def lowered(function: Callable[..., Any], *dtypes: str, **constants: object) -> Lowered:
+    return lower(Function.read(function), dtypes, constants)
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_function_is_the_tile_code_in_its_docstring(name: str) -> None:
+    parsed = parse_text(inspect.getdoc(SAID[name]) or "", f"{name}.tile")
+    dtypes = [view.dtype.name for view in kernel_of(parsed).views]
+    result = lowered(SAID[name], *dtypes)
+    assert (result.outputs, result.returned, result.returns_tuple) == ((), (), False)
+    assert canonical(result.module) == canonical(parsed)
+
+
+def test_constants_of_every_class_are_part_of_the_program() -> None:
+    constants = {"BM": 32, "dtype": tile.bf16, "scale": 0.5, "wide": False}
+    result = lowered(python_language.of_constants, "f16", **constants)
+    text = str(result.module)
+    assert "step (32, 64)" in text and "tile.splat 0.5" in text and "%D: !tile.view<MxBNxbf16>" in text
+    assert [(o.name, o.dims, o.dtype) for o in result.outputs] == [("D", ("M", "BN"), "bf16")]
+    assert (result.returned, result.returns_tuple) == ((0,), True)
+    wide = str(lowered(python_language.of_constants, "f16", **{**constants, "wide": True, "dtype": "f32"}).module)
+    assert "step (64, 64)" in wide and "%D: !tile.view<MxBNxf32>" in wide
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ({"BM": [1]}, "BM is a list: constants are numbers, strings, element types and tuples of them"),
+        ({"scale": "a"}, "scale is a str, but its annotation is float"),
+        ({"wide": 1}, "wide is an int, but its annotation is bool"),
+        ({"dtype": "f64"}, "unsupported element type f64: tiles hold f16, bf16, f32"),
+    ],
+)
+def test_constants_of_another_class(constants: dict[str, object], message: str) -> None:
+    every = {"BM": 32, "dtype": tile.bf16, "scale": 0.5, "wide": False, **constants}
+    with pytest.raises(TilecError) as error:
+        lowered(python_language.of_constants, "f16", **every)
+    assert str(error.value).split("\n")[0].split(": error: ")[1] == message
+
+
+def test_a_closure_is_read() -> None:
+    assert "step (32, 16)" in str(lowered(python_language.with_closure(32, (8, 16)), "f16").module)
+
+
+def test_an_element_type_in_an_annotation_fixes_it() -> None:
+    with pytest.raises(TilecError, match="A has elements of f16, not of f32"):
+        lowered(python_language.compile_time, "f32", "f32")
+
+
+def _line(function: Callable[..., Any], text: str) -> tuple[int, int]:
+    """Line and column (from 1) at which a function's source has a text."""
+    lines, first = inspect.getsourcelines(function)
+    row = next(i for i, line in enumerate(lines) if text in line)
+    return first + row, lines[row].index(text) + 1
+
+
+def test_operations_of_helpers_know_the_calls() -> None:
+    kernel = kernel_of(lowered(python_language.helpers, "f16", "f16").module)
+    copy = [op for op in kernel.walk() if isinstance(op, CopyOp)][-1]
+    assert isinstance(copy.location, CallSiteLoc)
+    at = location_of(copy)
+    assert at is not None
+    assert (at.line, at.column) == _line(python_language.stored, "tile.copy(a, D[m, n])")
+    (note,) = calls_to(copy)
+    line, column = _line(python_language.helpers, "stored(b, n=")
+    assert note.message == "called from helpers"
+    assert note.location is not None
+    assert (note.location.line, note.location.column) == (line, column)
+    with pytest.raises(TilecError) as error:
+        fail(copy, "a pass says no", "do otherwise")
+    file = python_language.__file__
+    source = Path(file).read_text().split("\n")
+    assert str(error.value) == (
+        f"{file}:{at.line}:{at.column}: error: a pass says no\n{source[at.line - 1]}\n{' ' * (at.column - 1)}^\n"
+        f"hint: do otherwise\n"
+        f"{file}:{line}:{column}: note: called from helpers\n{source[line - 1]}\n{' ' * (column - 1)}^"
+    )
+
+
+def test_every_operation_has_a_position_in_the_kernel() -> None:
+    for name, function in SAID.items():
+        lines, first = inspect.getsourcelines(function)
+        views = len(kernel_of(parse_text(inspect.getdoc(function) or "", "")).views)
+        for op in lowered(function, *["f16" if name != "branches" else "f32"] * views).module.walk():
+            at = location_of(op)
+            assert at is not None and at.file == python_language.__file__
+            if not isinstance(op.location, CallSiteLoc):
+                assert first <= at.line < first + len(lines)
