@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tilec.backend.protocol import Verdict, check
-from tilec.diagnostics import Diagnostic, PassError, fail, location_of, report
+from tilec.diagnostics import Diagnostic, fail, location_of, report
 from tilec.dialects.tile import KernelOp
+from tilec.pass_error import PassError
 from tilec.passes.synchronous import is_synchronous
 
 

@@ -39,6 +39,12 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Finished]:
     return run
 
 
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds what another one has left on disk; those of the cache set a folder of their own."""
+    monkeypatch.setenv("TILEC_CACHE_DIR", "off")
+
+
 @pytest.fixture
 def examples() -> Path:
     """The folder of example programs."""

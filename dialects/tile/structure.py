@@ -29,7 +29,6 @@ from xdsl.traits import (
     Pure,
     SingleBlockImplicitTerminator,
     SymbolOpInterface,
-    ensure_terminator,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -235,7 +234,11 @@ class ForOp(TileOp):
             regions=[body],
         )
         if not inits:
-            ensure_terminator(self, SingleBlockImplicitTerminator(YieldOp))
+            # Not with xDSL's `ensure_terminator`: for a moment that replaces a method of all operations, in all threads.
+            for block in body.blocks:
+                last = block.last_op
+                if last is None or not last.has_trait(IsTerminator, value_if_unregistered=False):
+                    block.add_op(YieldOp())
 
     @property
     def dimension(self) -> int:

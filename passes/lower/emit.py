@@ -1,8 +1,13 @@
-"""A thin builder of llvm operations: appends to the current block, gives every operation the current source location."""
+"""A thin builder of llvm operations: appends to the current block, gives every operation the current source location.
+
+A kernel is a thousand operations of half a dozen kinds. Those are made with `Operation.create`, from properties that all of a
+kind share: what an operation's own constructor does with its arguments is most of the time that a lowering takes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TypeVar
 
 from xdsl.dialects import llvm
@@ -34,6 +39,35 @@ PTR_CLUSTER = llvm.LLVMPointerType(IntAttr(7))
 
 _OpT = TypeVar("_OpT", bound=Operation)
 _Int = SSAValue | int
+_BYTE = IntegerType(8)
+_WRAPS: Mapping[str, Attribute] = {"overflowFlags": IntegerAttr(0, 32)}
+_PLAIN: Mapping[str, Attribute] = {}
+
+
+@cache
+def _access(alignment: int) -> Mapping[str, Attribute]:
+    """The properties of an ordinary load or store, aligned to so many bytes."""
+    return {"ordering": IntegerAttr(0, i64), "alignment": IntegerAttr(alignment, i64)}
+
+
+@cache
+def _index(index: int) -> Mapping[str, Attribute]:
+    """The properties of a `getelementptr` over bytes with one index."""
+    return {
+        "rawConstantIndices": DenseArrayBase.from_list(i32, [index]),
+        "elem_type": _BYTE,
+        "noWrapFlags": IntegerAttr(0, 32),
+    }
+
+
+@cache
+def _position(index: int) -> Mapping[str, Attribute]:
+    return {"position": DenseArrayBase.from_list(i64, [index])}
+
+
+@cache
+def _predicate(name: str) -> Mapping[str, Attribute]:
+    return {"predicate": IntegerAttr(llvm.ICmpPredicateFlag(name).to_int(), i64)}
 
 
 def integer_bytes(size: int) -> Attribute:
@@ -67,6 +101,14 @@ class Emitter:
         op.location = self.location
         self.block.add_op(op)
         return op
+
+    def _make(
+        self, kind: type[Operation], operands: Sequence[SSAValue], type: Attribute, properties: Mapping[str, Attribute]
+    ) -> SSAValue:
+        """Append an operation with one result, and give that."""
+        op = kind.create(operands=operands, result_types=(type,), properties=properties, location=self.location)
+        self.block.add_op(op)
+        return op.results[0]
 
     def branch(self, target: Block, *values: SSAValue) -> None:
         self.add(llvm.BrOp(target, *values))
@@ -136,21 +178,24 @@ class Emitter:
 
     # Arithmetic
 
-    def _binary(self, op: Callable[[SSAValue, SSAValue], Operation], a: _Int, b: _Int) -> SSAValue:
-        return self.add(op(*self._pair(a, b))).results[0]
+    def _binary(
+        self, kind: type[Operation], a: _Int, b: _Int, properties: Mapping[str, Attribute] = _PLAIN
+    ) -> SSAValue:
+        x, y = self._pair(a, b)
+        return self._make(kind, (x, y), x.type, properties)
 
     def plus(self, a: _Int, b: _Int) -> SSAValue:
         if isinstance(b, int) and b == 0 and isinstance(a, SSAValue):
             return a
-        return self._binary(llvm.AddOp, a, b)
+        return self._binary(llvm.AddOp, a, b, _WRAPS)
 
     def minus(self, a: _Int, b: _Int) -> SSAValue:
-        return self._binary(llvm.SubOp, a, b)
+        return self._binary(llvm.SubOp, a, b, _WRAPS)
 
     def times(self, a: _Int, b: _Int) -> SSAValue:
         if isinstance(b, int) and b == 1 and isinstance(a, SSAValue):
             return a
-        return self._binary(llvm.MulOp, a, b)
+        return self._binary(llvm.MulOp, a, b, _WRAPS)
 
     def divided(self, a: _Int, b: _Int) -> SSAValue:
         return self._binary(llvm.UDivOp, a, b)
@@ -172,15 +217,14 @@ class Emitter:
         return self._binary(llvm.XOrOp, a, b)
 
     def shifted_left(self, a: _Int, b: _Int) -> SSAValue:
-        return self._binary(llvm.ShlOp, a, b)
+        return self._binary(llvm.ShlOp, a, b, _WRAPS)
 
     def shifted_right(self, a: _Int, b: _Int) -> SSAValue:
         return self._binary(llvm.LShrOp, a, b)
 
     def compare(self, predicate: str, a: _Int, b: _Int) -> SSAValue:
         """`predicate` as llvm.icmp spells it: eq, ne, ult, ule, ..."""
-        flag = IntegerAttr(llvm.ICmpPredicateFlag(predicate).to_int(), i64)
-        return self.add(llvm.ICmpOp(*self._pair(a, b), flag)).res
+        return self._make(llvm.ICmpOp, self._pair(a, b), i1, _predicate(predicate))
 
     def select(self, condition: SSAValue, a: _Int, b: _Int) -> SSAValue:
         return self.add(llvm.SelectOp(condition, *self._pair(a, b))).res
@@ -220,18 +264,15 @@ class Emitter:
         """`pointer` plus so many bytes."""
         assert isinstance(pointer.type, llvm.LLVMPointerType)
         if isinstance(bytes, int):
-            indices, values = [bytes], []
-        else:
-            indices, values = [llvm.GEP_USE_SSA_VAL], [bytes]
-        return self.add(
-            llvm.GEPOp(pointer, indices, IntegerType(8), ssa_indices=values, result_type=pointer.type)
-        ).result
+            return self._make(llvm.GEPOp, (pointer,), pointer.type, _index(bytes))
+        return self._make(llvm.GEPOp, (pointer, bytes), pointer.type, _index(llvm.GEP_USE_SSA_VAL))
 
     def load(self, pointer: SSAValue, type: Attribute, alignment: int) -> SSAValue:
-        return self.add(llvm.LoadOp(pointer, type, alignment)).dereferenced_value
+        return self._make(llvm.LoadOp, (pointer,), type, _access(alignment))
 
     def store(self, value: SSAValue, pointer: SSAValue, alignment: int) -> None:
-        self.add(llvm.StoreOp(value, pointer, alignment))
+        op = llvm.StoreOp.create(operands=(value, pointer), properties=_access(alignment), location=self.location)
+        self.block.add_op(op)
 
     # Aggregates
 
@@ -247,7 +288,7 @@ class Emitter:
         return value
 
     def member(self, aggregate: SSAValue, index: int, type: Attribute) -> SSAValue:
-        return self.add(llvm.ExtractValueOp(DenseArrayBase.from_list(i64, [index]), aggregate, type)).results[0]
+        return self._make(llvm.ExtractValueOp, (aggregate,), type, _position(index))
 
     def asm(
         self, text: str, constraints: str, operands: Sequence[SSAValue], result: Attribute | None, *, effects: bool

@@ -85,7 +85,7 @@ def test_views_that_no_kernel_takes() -> None:
         kernel(FAST)(case.a.tensor, case.b.tensor[:, :96], d.tensor)
     with refused("argument A holds bf16; the kernel takes f16"):
         kernel(FAST)(case.a.tensor.bfloat16(), case.b.tensor, d.tensor)
-    with refused("argument B is a torch tensor on 'cpu'"):
+    with refused("arguments A and B are in different places: A on GPU 0, B in host memory"):
         kernel(FAST)(case.a.tensor, case.b.tensor.cpu(), d.tensor)
     d.poison()
     finish()

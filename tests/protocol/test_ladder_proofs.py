@@ -19,8 +19,9 @@ from pipelined import Meaning, compiled
 from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend.protocol import check
-from tilec.diagnostics import PassError, TilecError
+from tilec.diagnostics import TilecError
 from tilec.driver import find_kernel
+from tilec.pass_error import PassError
 from tilec.source import parse_file, parse_text
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 
 from tilec.backend.protocol import check
-from tilec.diagnostics import PassError
 from tilec.dialects.tile import CtaSyncOp
+from tilec.pass_error import PassError
 from tilec.passes.between_tiles import Missing, disturbs, missing_between_tiles
 from tilec.source import parse_file, parse_text
 
