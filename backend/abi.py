@@ -7,13 +7,12 @@ and the PTX header read it. Nothing here knows the driver.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
-from tilec.backend.records import decode, parse
+from tilec.backend.records import decode, encode, parse
 
 
-@dataclass(frozen=True)
-class TensorMapParam:
+class TensorMapParam(NamedTuple):
     """A 128-byte ``CUtensorMap`` by value (``.param .align 64``).
 
     `box` is in elements, fastest dimension first; `swizzle` in bytes (16 means none); `order` maps the map's dimension
@@ -28,16 +27,14 @@ class TensorMapParam:
     kind: str = "tensor_map"
 
 
-@dataclass(frozen=True)
-class PointerParam:
+class PointerParam(NamedTuple):
     """Base address of view `view` (64-bit, global)."""
 
     view: int
     kind: str = "pointer"
 
 
-@dataclass(frozen=True)
-class ExtentParam:
+class ExtentParam(NamedTuple):
     """Extent of dimension `dim` of view `view`, in elements (32-bit)."""
 
     view: int
@@ -45,8 +42,7 @@ class ExtentParam:
     kind: str = "extent"
 
 
-@dataclass(frozen=True)
-class PitchParam:
+class PitchParam(NamedTuple):
     """Distance in bytes between neighbours along dimension `dim` of view `view` (64-bit)."""
 
     view: int
@@ -57,8 +53,7 @@ class PitchParam:
 Param = TensorMapParam | PointerParam | ExtentParam | PitchParam
 
 
-@dataclass(frozen=True)
-class ViewFacts:
+class ViewFacts(NamedTuple):
     """The class of tensors that an argument was compiled for (see `!tile.view`)."""
 
     name: str
@@ -69,8 +64,7 @@ class ViewFacts:
     grid_tail: bool
 
 
-@dataclass(frozen=True)
-class GridRule:
+class GridRule(NamedTuple):
     """Tiles are counted over view `view` in steps of `step` elements; the grid is one-dimensional.
 
     `persistent` launches min(tiles, SMs x CTAs per SM) CTAs, else one per tile.
@@ -81,8 +75,7 @@ class GridRule:
     persistent: bool
 
 
-@dataclass(frozen=True)
-class Assumption:
+class Assumption(NamedTuple):
     """The launch is refused unless ceil(extent / `step`) is a multiple of `multiple`, for dimension `dim` of view `view`."""
 
     view: int
@@ -95,8 +88,7 @@ class Assumption:
         return -(-extent // self.step)
 
 
-@dataclass(frozen=True)
-class SmemBlock:
+class SmemBlock(NamedTuple):
     """A named piece of dynamic shared memory: `offset` and `size` in bytes."""
 
     name: str
@@ -104,8 +96,7 @@ class SmemBlock:
     size: int
 
 
-@dataclass(frozen=True)
-class Barrier:
+class Barrier(NamedTuple):
     """`stages` mbarriers at `offset`, each expecting `count` arriving threads."""
 
     name: str
@@ -114,8 +105,7 @@ class Barrier:
     count: int
 
 
-@dataclass(frozen=True)
-class KernelABI:
+class KernelABI(NamedTuple):
     """Everything between a PTX entry and its launch. `threads` per CTA; `smem_bytes` dynamic; `tmem_columns` allocated."""
 
     name: str
@@ -133,7 +123,7 @@ class KernelABI:
     assumptions: tuple[Assumption, ...] = ()
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(encode(self))
 
     @staticmethod
     def from_json(text: str) -> KernelABI:

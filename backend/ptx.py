@@ -9,7 +9,8 @@ LLVM ends the process where code generation fails; `tilec.backend.selection` kee
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -26,11 +27,13 @@ _lock = Lock()
 
 def emit_ptx(llvm_text: str, target: Target, *, abi: KernelABI | None = None) -> str:
     """Optimise `llvm_text` and print PTX for `target`, headed by what `abi` says of memory, barriers and parameters."""
-    return prepare(llvm_text, target, abi=abi)()
+    with prepare(llvm_text, target, abi=abi) as generate:
+        return generate()
 
 
-def prepare(llvm_text: str, target: Target, *, abi: KernelABI | None = None) -> Callable[[], str]:
-    """`emit_ptx` in two steps, for a thread: what is Python is done here, what it returns is two long calls of LLVM.
+@contextmanager
+def prepare(llvm_text: str, target: Target, *, abi: KernelABI | None = None) -> Generator[Callable[[], str]]:
+    """`emit_ptx` in two steps, for a thread: what is Python is done here, and the function given is two long calls of LLVM.
 
     A thread that comes back from LLVM while another one runs Python waits for 5 ms, each time.
     """
@@ -38,21 +41,27 @@ def prepare(llvm_text: str, target: Target, *, abi: KernelABI | None = None) -> 
 
     with _lock:
         llvm_target = _initialise()
-    machine = llvm_target.create_target_machine(cpu=target.name, features=f"+ptx{target.ptx_version}", opt=3)
-    try:
-        module = binding.parse_assembly(llvm_text, context=binding.create_context())
-        module.verify()
-    except RuntimeError as error:
-        raise CodegenError(f"LLVM rejects the module: {one_line(error)}") from error
-    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
-    passes = builder.getModulePassManager()
+    # All is closed here, what was made last first. The garbage collector, which finds it in the traceback of an error, knows no
+    # order, and a module whose context is gone takes the process with it.
+    with ExitStack() as opened:
+        features = f"+ptx{target.ptx_version}"
+        machine = opened.enter_context(llvm_target.create_target_machine(cpu=target.name, features=features, opt=3))
+        context = opened.enter_context(binding.create_context())
+        try:
+            module = opened.enter_context(binding.parse_assembly(llvm_text, context=context))
+            module.verify()
+        except RuntimeError as error:
+            raise CodegenError(f"LLVM rejects the module: {one_line(error)}") from error
+        options = opened.enter_context(binding.create_pipeline_tuning_options(speed_level=3))
+        builder = opened.enter_context(binding.create_pass_builder(machine, options))
+        passes = opened.enter_context(builder.getModulePassManager())
 
-    def generate() -> str:
-        passes.run(module, builder)
-        ptx: str = machine.emit_assembly(module)
-        return ptx if abi is None else _header(abi) + ptx
+        def generate() -> str:
+            passes.run(module, builder)
+            ptx: str = machine.emit_assembly(module)
+            return ptx if abi is None else _header(abi) + ptx
 
-    return generate
+        yield generate
 
 
 @cache

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
 from tilec.artifact import Artifact, MachineCode
 from tilec.backend.abi import KernelABI
-from tilec.backend.records import decode, parse
+from tilec.backend.records import decode, encode, parse
 from tilec.backend.runtime.arguments import Facts
 from tilec.backend.target import find_target
 from tilec.diagnostics import TilecError, one_line
@@ -30,8 +29,7 @@ FORMAT = 1
 ENDING = ".json"
 
 
-@dataclass(frozen=True)
-class Sidecar:
+class Sidecar(NamedTuple):
     """The text beside a cubin. `format` is that of this text; `sha256` that of the file `cubin`; spills and stack are per thread."""
 
     format: int
@@ -84,7 +82,7 @@ def write_sidecar(artifact: Artifact, signature: Signature, path: Path) -> None:
     )
     beside = path.with_suffix(ENDING)
     try:
-        beside.write_text(json.dumps(asdict(sidecar), indent=2) + "\n")
+        beside.write_text(json.dumps(encode(sidecar), indent=2) + "\n")
     except OSError as error:
         raise TilecError(f"cannot write {beside}: {error.strerror}") from error
 

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 from tilec.backend.abi import KernelABI
-from tilec.backend.records import decode, parse
+from tilec.backend.records import decode, encode, parse
 from tilec.diagnostics import Diagnostic
 
 _LENGTH_BYTES = 4
 
 
-@dataclass(frozen=True)
-class MachineCode:
+class MachineCode(NamedTuple):
     """A cubin, and what ptxas said of it: registers a thread, bytes of spills and of stack."""
 
-    cubin: bytes = field(repr=False)
+    cubin: bytes
     registers: int
     spill_stores: int
     spill_loads: int
     stack: int
 
+    def __repr__(self) -> str:
+        return f"<MachineCode of {len(self.cubin)} bytes>"
 
-@dataclass(frozen=True)
-class Artifact:
+
+class Artifact(NamedTuple):
     """One kernel for one target and one class of tensors.
 
     `machine` is None where the driver has to assemble the PTX; `remarks` is what the passes told of their choices.
     """
 
     abi: KernelABI
-    ptx: str = field(repr=False)
+    ptx: str
     machine: MachineCode | None
     remarks: tuple[Diagnostic, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Artifact {self.abi.name} for {self.abi.target}>"
 
     def to_bytes(self) -> bytes:
         """A length, a JSON header, the PTX, the cubin."""
@@ -43,7 +47,7 @@ class Artifact:
             machine = _Machine(
                 self.machine.registers, self.machine.spill_stores, self.machine.spill_loads, self.machine.stack
             )
-        header = json.dumps(asdict(_Header(self.abi, len(ptx), machine, self.remarks))).encode()
+        header = json.dumps(encode(_Header(self.abi, len(ptx), machine, self.remarks))).encode()
         cubin = b"" if self.machine is None else self.machine.cubin
         return len(header).to_bytes(_LENGTH_BYTES, "little") + header + ptx + cubin
 
@@ -60,16 +64,14 @@ class Artifact:
         return Artifact(header.abi, data[start:end].decode(), machine, header.remarks)
 
 
-@dataclass(frozen=True)
-class _Machine:
+class _Machine(NamedTuple):
     registers: int
     spill_stores: int
     spill_loads: int
     stack: int
 
 
-@dataclass(frozen=True)
-class _Header:
+class _Header(NamedTuple):
     abi: KernelABI
     ptx_bytes: int
     machine: _Machine | None

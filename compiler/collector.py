@@ -17,19 +17,21 @@ _SELDOM = (200_000, 50, 1000)
 stays bounded, at some 20 to 40 MB, however long a compilation takes."""
 _MOST_UNSEEN = 400_000
 """Objects of several compilations that the collector has not seen; then it looks at all there are. Those of ten kernels."""
-_lock = threading.Lock()
+_lock = threading.RLock()
 _inside = 0
 _before = gc.get_threshold()
+_portions_before = 0
 _unseen = 0
 
 
 @contextmanager
 def seldom_collecting() -> Generator[None]:
     """Let the collector look seldom while the enclosed code runs; of several at a time the last one puts it back."""
-    global _inside, _before
+    global _inside, _before, _portions_before
     with _lock:
         if _inside == 0:
             _before = gc.get_threshold()
+            _portions_before = gc.get_count()[1]
             # A threshold of 0 is how some turn it off.
             if _before[0]:
                 gc.set_threshold(*(max(pair) for pair in zip(_before, _SELDOM, strict=True)))
@@ -52,7 +54,7 @@ def _call_old() -> None:
     """
     global _unseen
     new, portions, _ = gc.get_count()
-    _unseen += new + portions * gc.get_threshold()[0]
+    _unseen += new + max(0, portions - _portions_before) * gc.get_threshold()[0]
     if _unseen >= _MOST_UNSEEN and gc.isenabled():
         gc.collect()
         _unseen = 0

@@ -12,9 +12,8 @@ import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, cast
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ArrayAttr
@@ -24,8 +23,7 @@ _WIDTH = 240
 Severity = Literal["error", "warning", "remark", "note"]
 
 
-@dataclass(frozen=True)
-class SourceLocation:
+class SourceLocation(NamedTuple):
     """A place in a text; line and column count from 1, columns in characters."""
 
     file: str
@@ -36,8 +34,7 @@ class SourceLocation:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One message to the user. `hint` says what to do; `notes` point at other places that matter."""
 
     severity: Severity
@@ -190,7 +187,7 @@ def warn(at: Operation | SSAValue, message: str, hint: str | None = None) -> Non
 def kind_of(value: object) -> str:
     """What a value of the wrong class is, for a message."""
     name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def one_line(message: object) -> str:

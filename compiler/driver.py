@@ -8,6 +8,7 @@ sooner: LLVM and ptxas work beside the proof, which is Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -329,18 +330,19 @@ class Compiled:
         """LLVM and ptxas need nothing of Python, and the proof nothing else. What it refuses is raised, whatever they made."""
         from tilec.backend.ptx import prepare
 
-        try:
-            lowered = self._unproved
-            generate = prepare(lowered.llvm, lowered.target, abi=lowered.abi)
-        except Exception:
-            _ = self._proof  # goes before: who breaks the protocol is told of that first
-            raise
+        with ExitStack() as opened:
+            try:
+                lowered = self._unproved
+                generate = opened.enter_context(prepare(lowered.llvm, lowered.target, abi=lowered.abi))
+            except Exception:
+                _ = self._proof  # goes before: who breaks the protocol is told of that first
+                raise
 
-        def make() -> tuple[str, Assembled | None]:
-            ptx = generate()
-            return ptx, lowered.assembled(ptx) if emit == "cubin" else None
+            def make() -> tuple[str, Assembled | None]:
+                ptx = generate()
+                return ptx, lowered.assembled(ptx) if emit == "cubin" else None
 
-        ptx, assembled = beside(make, lambda: self._proof)
+            ptx, assembled = beside(make, lambda: self._proof)
         vars(self)["ptx"] = ptx
         if assembled is not None:
             vars(self)["resources"] = assembled

@@ -121,6 +121,12 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<tilec.Kernel {self.name}({', '.join(self._names)})>"
 
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Kernel:
+        return self
+
     def __call__(self, *tensors: object, stream: object = None, max_ctas: int | None = None) -> None:
         """Launch on the device of the tensors; outputs are written in place. Returns before the kernel has run.
 

@@ -12,13 +12,14 @@ import os
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tilec.artifact import Artifact, MachineCode
-from tilec.backend.records import decode, parse
+from tilec.backend.records import decode, encode, parse
 from tilec.backend.runtime.arguments import Facts
+from tilec.backend.target import TARGETS
 from tilec.cache import open_store, ptxas_identity, toolchain
+from tilec.collector import seldom_collecting
 from tilec.diagnostics import Diagnostic, collect, report
 from tilec.signature import Signature
 
@@ -58,8 +59,7 @@ class Program(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """A program without its IR: what callers see of it, and the digest of the IR with its locations."""
 
     signature: Signature
@@ -99,7 +99,7 @@ def of_text(text: str, file: str, pipeline: str, check: bool) -> SourceProgram:
         module = make()
         check_pipeline(pipeline)
         known = Known.of(module)
-        remember("program", key, json.dumps(asdict(known)).encode())
+        remember("program", key, json.dumps(encode(known)).encode())
         return SourceProgram(known, lambda: module, pipeline, check)
     return SourceProgram(known, make, pipeline, check)
 
@@ -174,9 +174,9 @@ class SourceProgram:
             for one in found.remarks:
                 report(one)
             return found
-        with _compile_lock:
+        with _compile_lock, seldom_collecting():
             variant = self._variant(target, facts)
-            found = variant.artifact()
+            found = variant.artifact(target)
         remember("kernel", key, found.to_bytes())
         if folder:
             from tilec.dump import dump
@@ -208,35 +208,37 @@ class SourceProgram:
         return found
 
     def _key(self, target: str, facts: tuple[Facts, ...]) -> str:
-        options = (self._pipeline, target, self._check, [asdict(f) for f in facts])
+        options = (self._pipeline, target, self._check, encode(facts))
         return digest(ptxas_identity(), self._known.ir, options)
 
 
-@dataclass(frozen=True)
-class _Variant:
+class _Variant(NamedTuple):
     """A compilation, and what it had to say so far."""
 
     compiled: Compiled
     said: list[Diagnostic]
 
-    def artifact(self) -> Artifact:
+    def artifact(self, target: str) -> Artifact:
         """Go on to the code."""
         with _passed_on() as said:
-            made = artifact_of(self.compiled)
+            made = artifact_of(self.compiled, target)
         self.said.extend(said)
-        return replace(made, remarks=tuple(self.said))
+        return made._replace(remarks=tuple(self.said))
 
 
-def artifact_of(compiled: Compiled) -> Artifact:
-    """The code of a compilation, assembled where there is a ptxas that knows the target."""
+def artifact_of(compiled: Compiled, target: str) -> Artifact:
+    """The code of a compilation for `target`, assembled where there is a ptxas that knows it."""
     from tilec.backend.ptxas import find_ptxas, probe_ptxas
 
     ptxas = find_ptxas()
     machine = None
-    if ptxas is not None and probe_ptxas().ptx_version >= compiled.target.ptx_version:
+    # What `get` is asked for first decides what is made at the same time.
+    if ptxas is not None and probe_ptxas().ptx_version >= TARGETS[target].ptx_version:
         compiled.get("cubin")
         made = compiled.resources
         machine = MachineCode(made.cubin, made.registers, made.spill_stores, made.spill_loads, made.stack)
+    else:
+        compiled.get("ptx")
     return Artifact(compiled.abi, compiled.ptx, machine)
 
 

@@ -6,13 +6,12 @@ It is data, so that a kernel that comes from the cache or from a file needs no c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tilec.backend.runtime.arguments import Facts
 
 
-@dataclass(frozen=True)
-class ViewSpec:
+class ViewSpec(NamedTuple):
     """One view: a dimension is an extent, a symbol, or None for any; `dtype` is the view's ("f16"); `facts` as declared."""
 
     name: str
@@ -26,8 +25,7 @@ class ViewSpec:
         return len(self.dims)
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """`target` is the one that the program names, if it names one.
 
     `by_hand`: it names its copy engines (or its code is there already), so that it takes no tensors of a lesser class than
@@ -45,5 +43,5 @@ class Signature:
 
     def fixed_to(self, target: str, facts: Sequence[Facts]) -> Signature:
         """The signature of code for this target and these classes of tensors, which takes no lesser ones."""
-        views = tuple(replace(view, facts=fact) for view, fact in zip(self.views, facts, strict=True))
-        return replace(self, target=target, by_hand=True, views=views)
+        views = tuple(view._replace(facts=fact) for view, fact in zip(self.views, facts, strict=True))
+        return self._replace(target=target, by_hand=True, views=views)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
 
 from tilec import log
 from tilec.backend.runtime.arguments import imported
@@ -22,14 +21,13 @@ from tilec.backend.runtime.launch import Plan
 from tilec.program import recall, remember
 
 if TYPE_CHECKING:
-    from tilec.backend.runtime.host import GlobalGuard, Host, HostLauncher, LaunchEntry
+    from tilec.backend.runtime.host import Guard, Host, HostLauncher, LaunchEntry
 
 _T = TypeVar("_T")
 _lock = threading.Lock()
 
 
-@dataclass(frozen=True)
-class PreparedCall:
+class PreparedCall(NamedTuple):
     """What a call with certain tensors launches, and the streams on which these may still be written."""
 
     plan: Plan
@@ -55,7 +53,7 @@ class Warm:
         tensors: Sequence[object],
         call: PreparedCall,
         driver: Driver,
-        guards: Sequence[GlobalGuard] = (),
+        guards: Sequence[Guard] = (),
     ) -> None:
         """From now on calls of `instance` with tensors like these launch `call` at once."""
         if call.producers or not isinstance(driver, CudaDriver):
@@ -82,7 +80,7 @@ class Warm:
         launcher.remember(tensors, entry, guards)
 
     def remember_outputs(
-        self, inputs: Sequence[object], allocate: Callable[[], object], guards: Sequence[GlobalGuard]
+        self, inputs: Sequence[object], allocate: Callable[[], object], guards: Sequence[Guard]
     ) -> None:
         """From now on calls that name no outputs make them with `allocate`, which gives one tensor or a tuple of them."""
         if self._launcher is not None:

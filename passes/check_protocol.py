@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -45,7 +45,7 @@ def _judge(kernel: KernelOp, verdict: Verdict) -> None:
             pass
         case "checked":
             found = verdict.diagnostic or Diagnostic("warning", verdict.summary, location_of(kernel))
-            report(replace(found, severity="warning"))
+            report(found._replace(severity="warning"))
         case "refuted":
             found = verdict.refusal(kernel)
             raise PassError(found.message, found.location, found.hint, found.notes)

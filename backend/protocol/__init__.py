@@ -6,7 +6,7 @@ free. What it refutes is replayed on the simulator with numbers; only what fails
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from xdsl.dialects.builtin import ModuleOp
@@ -44,7 +44,7 @@ class Verdict:
         if self.diagnostic is None:
             return Diagnostic("error", self.summary, location_of(kernel))
         note = Diagnostic("note", f"this happens {self.summary}", location_of(kernel))
-        return replace(self.diagnostic, notes=(*self.diagnostic.notes, note))
+        return self.diagnostic._replace(notes=(*self.diagnostic.notes, note))
 
 
 def check(module: ModuleOp, *, kernel: str | None = None) -> Verdict:

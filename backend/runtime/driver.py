@@ -13,8 +13,7 @@ import ctypes
 import importlib
 import threading
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tilec.backend.runtime.tensor_map import MAP_BYTES, MapFields
 from tilec.diagnostics import TilecError
@@ -28,8 +27,7 @@ class DriverError(TilecError):
         self.code = code
 
 
-@dataclass(frozen=True)
-class LaunchShape:
+class LaunchShape(NamedTuple):
     """CTAs of the (one-dimensional) grid, threads of a CTA, bytes of dynamic shared memory, CTAs of a cluster."""
 
     ctas: int

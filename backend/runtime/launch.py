@@ -6,7 +6,7 @@ import ctypes
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilec.backend.abi import ExtentParam, GridRule, KernelABI, Param, PitchParam, PointerParam, TensorMapParam
 from tilec.backend.releases import PTX_OF_RELEASE
@@ -53,8 +53,7 @@ def check_ptx_version(ptx: str, driver_version: tuple[int, int]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A kernel in a device's context. `resident` is how many CTAs the device holds at a time."""
 
     function: object
@@ -183,8 +182,7 @@ def same_stream(one: int, other: int) -> bool:
     return one == other or {one, other} == {0, LEGACY_STREAM}
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """A launch that is ready but for its stream. No CTAs: nothing is launched."""
 
     kernel: Loaded

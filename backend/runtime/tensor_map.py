@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilec.backend.abi import TensorMapParam
 from tilec.backend.runtime.arguments import Argument, Placement
@@ -32,8 +32,7 @@ _SMALL_TENSOR_BYTES = 128 * 1024
 _SMALL_TENSOR_BIT = 1 << 21
 
 
-@dataclass(frozen=True)
-class MapFields:
+class MapFields(NamedTuple):
     """Arguments of ``cuTensorMapEncodeTiled``, fastest dimension first.
 
     `extents` and `box` in elements, `pitches` in bytes without that of dimension 0. The enumerations are the driver's.

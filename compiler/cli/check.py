@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -131,7 +130,7 @@ def _warnings(kernel: KernelOp) -> tuple[Diagnostic, ...]:
     try:
         check_memory(kernel)
     except TilecError as error:
-        return (replace(error.diagnostic, severity="warning"),)
+        return (error.diagnostic._replace(severity="warning"),)
     return ()
 
 

@@ -79,7 +79,7 @@ def main(arguments: argparse.Namespace) -> int:
         from tilec.program import artifact_of
         from tilec.variants import signature_of
 
-        write_sidecar(artifact_of(compiled), signature_of(module), Path(output))
+        write_sidecar(artifact_of(compiled, compiled.target.name), signature_of(module), Path(output))
         beside = Path(output).with_suffix(ENDING)
     if emit != "tile":
         print_summary(compiled, emit)

@@ -22,13 +22,11 @@ class Bound(NamedTuple):
 
 def check_names(function: Function) -> None:
     """Refuse parameters that a call could not name."""
-    for parameter in function.parameters:
-        if parameter.name in _OPTIONS:
-            raise TilecError(
-                f"a kernel has no parameter {parameter.name}: that is an option of the call",
-                function.location(function.tree),
-                hint="give the parameter another name",
-            )
+    arguments = function.tree.args  # whether a kernel may have such parameters is asked when it is called as one
+    for node in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        if node.arg in _OPTIONS:
+            message = f"a kernel has no parameter {node.arg}: that is an option of the call"
+            function.fail(node, message, "give the parameter another name")
 
 
 def bind(function: Function, arguments: Sequence[Any], named: Mapping[str, Any]) -> Bound:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any, Final, Literal, NoReturn, cast
 
 from tilec.diagnostics import SourceLocation, TilecError, kind_of, one_line, register_source
@@ -196,7 +196,7 @@ class Function:
     # The names around it
 
     @cached_property
-    def _closure(self) -> dict[str, Any]:
+    def _closure(self) -> dict[str, CellType]:
         return dict(zip(self.callable.__code__.co_freevars, self.callable.__closure__ or (), strict=True))
 
     def home(self, name: str) -> dict[str, object] | None:
@@ -208,6 +208,10 @@ class Function:
             if name in space:
                 return space
         raise KeyError(name)
+
+    def cell(self, name: str) -> CellType:
+        """The variable of a closure that a free name is."""
+        return self._closure[name]
 
     def lookup(self, name: str) -> object:
         """The value that a free name has now. Raises KeyError for a name that is not defined."""

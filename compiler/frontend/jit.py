@@ -9,9 +9,8 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from tilec import log
 from tilec.backend.runtime.arguments import imported, is_torch
@@ -92,6 +91,16 @@ class JitFunction:
 
     def __repr__(self) -> str:
         return f"<tilec.JitFunction {self.function.name}>"
+
+    def __copy__(self) -> JitFunction:
+        return self
+
+    def __deepcopy__(self, memo: object) -> JitFunction:
+        return self
+
+    def __reduce__(self) -> str:
+        """Another process gets the function of this name, as for all functions."""
+        return self.function.callable.__qualname__
 
     def __call__(
         self, *arguments: Any, out: Any = None, stream: object = None, max_ctas: int | None = None, **named: Any
@@ -178,8 +187,8 @@ class JitFunction:
         """Let the next call like this one go straight to the driver, as long as what is around the function stays the same."""
         if not made.returns.is_what_is_given or not all(is_torch(one) and one.is_cuda for one in (*inputs, *outputs)):
             return
-        if self._warm is None:
-            self._warm = Warm(len(inputs), len(outputs))
+        with self._lock:
+            self._warm = self._warm or Warm(len(inputs), len(outputs))
         now = guards(self.function, made.program.reads)
         if now is None or not self._warm.takes(len(inputs), len(outputs)):
             return
@@ -203,8 +212,7 @@ class JitFunction:
         return Made(found, kernel, _settings(dtypes, constants))
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(NamedTuple):
     """What one set of element types and constants (`settings`, for messages) has become."""
 
     program: FunctionProgram

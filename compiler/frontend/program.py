@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilec.backend.records import decode, parse
+from tilec.backend.records import decode, encode, parse
+from tilec.collector import seldom_collecting
 from tilec.frontend.function import Function
 from tilec.frontend.reads import Read, constant, reads_from_json, reads_to_json, still
 from tilec.program import Known, SourceProgram, check_pipeline, digest, recall, remember
@@ -25,8 +25,7 @@ _KEPT = 16
 """Programs of one function that differ in what is around it; the latest come first."""
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """A view that the kernel makes: its name, extents as in its type, and dtype."""
 
     name: str
@@ -34,8 +33,7 @@ class Output:
     dtype: str
 
 
-@dataclass(frozen=True)
-class Returns:
+class Returns(NamedTuple):
     """`outputs` stand behind the inputs among the kernel's views. `returned` are indices into them."""
 
     outputs: tuple[Output, ...]
@@ -56,8 +54,7 @@ class Returns:
         return chosen[0] if chosen else None
 
 
-@dataclass(frozen=True)
-class FunctionProgram:
+class FunctionProgram(NamedTuple):
     """A program of a function. It stands for the function as long as `reads` hold."""
 
     program: SourceProgram
@@ -68,8 +65,7 @@ class FunctionProgram:
         return still(function, self.reads)
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(NamedTuple):
     known: Known
     returns: Returns
 
@@ -98,7 +94,7 @@ def program_of(
     check_pipeline(pipeline)
     outputs = tuple(Output(o.name, tuple(o.dims), o.dtype) for o in lowered.outputs)
     entry = _Entry(Known.of(lowered.module), Returns(outputs, tuple(lowered.returned), lowered.returns_tuple))
-    new = {"entry": asdict(entry), "reads": reads_to_json(lowered.reads)}
+    new = {"entry": encode(entry), "reads": reads_to_json(lowered.reads)}
     remember("function", key, json.dumps([new, *(raw for raw, _ in entries)][:_KEPT]).encode())
     return FunctionProgram(
         SourceProgram(entry.known, lambda: lowered.module, pipeline, check), entry.returns, tuple(lowered.reads)
@@ -106,9 +102,10 @@ def program_of(
 
 
 def _lower(function: Function, dtypes: Sequence[str], constants: Mapping[str, object]) -> Lowered:
-    from tilec.frontend.lowering import lower
+    with seldom_collecting():
+        from tilec.frontend.lowering import lower
 
-    return lower(function, dtypes, constants)
+        return lower(function, dtypes, constants)
 
 
 def _recalled(key: str) -> list[tuple[dict[str, Any], _Entry]]:

@@ -7,7 +7,6 @@ A `Read` is a name that the lowering looked up, as seen from the kernel, and wha
 from __future__ import annotations
 
 import builtins
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from operator import attrgetter
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, cast
 
+from tilec.backend.runtime.host.guards import ABSENT, Guard
 from tilec.diagnostics import TilecError
 from tilec.frontend import tile
 from tilec.frontend.function import MISSING, Function
@@ -23,9 +23,6 @@ from tilec.frontend.tile import DType
 
 Fact = tuple[str, object]
 """What was found, as a kind and a value of JSON: ``("int", 64)``, ``("tuple", [["int", 1], ...])``, ``("word", "copy")``."""
-
-ABSENT: Final = object()
-"""The object of a guard whose key is not in its namespace."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,7 @@ def _holds(kernel: Function, read: Read) -> bool:
             now = _function(found)
             return now is not None and now.digest == data
         case _:
-            return is_constant(found) and json.dumps(constant(found)) == json.dumps(read.fact)
+            return is_constant(found) and constant(found) == read.fact
 
 
 def _find(owner: Function, path: str) -> object:
@@ -164,16 +161,14 @@ def _function(value: object) -> Function | None:
 
 # Guards
 
-_Guard = tuple[dict[str, object], str, object]
 
+def guards(function: Function, reads: Iterable[Read]) -> list[Guard] | None:
+    """Variables and the objects that they have now: while they are the same objects, `still` is true.
 
-def guards(function: Function, reads: Iterable[Read]) -> list[_Guard] | None:
-    """Pairs of a key in a namespace and the object that it has now: while they are the same objects, `still` is true.
-
-    An object ABSENT means that the namespace must not have the key. None where this cannot be told by namespaces: a name of a
-    closure, or an attribute that a module makes when asked. Assumes that nobody changes a function's code or defaults in place.
+    None where this cannot be told by variables: an attribute that a module makes when asked, a name of a closure that has no
+    value yet. Assumes that nobody changes a function's code or defaults in place.
     """
-    found: dict[tuple[int, str], _Guard] = {}
+    found: dict[tuple[int, str | None], Guard] = {}
     for read in reads:
         owner = function
         if read.fact == ABSENCE:
@@ -192,23 +187,31 @@ def guards(function: Function, reads: Iterable[Read]) -> list[_Guard] | None:
     return list(found.values())
 
 
-def _steps(owner: Function, path: str) -> list[_Guard] | None:
+def _steps(owner: Function, path: str) -> list[Guard] | None:
     name, *attributes = path.split(".")
-    try:
-        home = owner.home(name)
-    except KeyError:
+    steps = _found(owner, name)
+    if steps is None:
         return None
-    if home is None:
-        return None
-    here: dict[str, object] = owner.callable.__globals__
-    steps: list[_Guard] = [] if home is here else [(here, name, ABSENT)]
-    steps.append((home, name, home[name]))
     for attribute in attributes:
         module = steps[-1][2]
         if not isinstance(module, ModuleType) or attribute not in vars(module):
             return None
         steps.append((vars(module), attribute, vars(module)[attribute]))
     return steps
+
+
+def _found(owner: Function, name: str) -> list[Guard] | None:
+    """The variable that a free name is, behind those that would hide it."""
+    try:
+        home = owner.home(name)
+        value = owner.lookup(name)
+    except KeyError:
+        return None
+    if home is None:
+        return [(owner.cell(name), None, value)]
+    here: dict[str, object] = owner.callable.__globals__
+    hiding: list[Guard] = [] if home is here else [(here, name, ABSENT)]
+    return [*hiding, (home, name, value)]
 
 
 # As data

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from llvmlite import binding
 from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend.protocol import Verdict
+from tilec.backend.ptx import emit_ptx
 from tilec.backend.ptxas import PtxasError, find_ptxas
 from tilec.backend.selection import CodegenError
+from tilec.backend.target import TARGETS
 from tilec.diagnostics import TilecError, collect
 from tilec.driver import Compiled, Emit, Observer, compile_module
 from tilec.pass_error import PassError
@@ -96,6 +100,27 @@ def test_the_refusal_goes_before_all_other_errors(gemm: ModuleOp, monkeypatch: p
             patch.setattr("tilec.passes.check_protocol.check", lambda module, kernel: Verdict("refuted", "by decree"))
             with pytest.raises(PassError, match="by decree"):
                 compile_module(gemm, pipeline="tma", emit=emit, check=True)
+
+
+def test_nothing_of_llvm_is_left_to_the_garbage_collector(wrong: ModuleOp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would let go of a context before the module that lies in it, which LLVM does not survive."""
+    made: list[Any] = []
+
+    def recorded(make: Callable[..., Any]) -> Callable[..., Any]:
+        def work(*args: Any, **options: Any) -> Any:
+            made.append(make(*args, **options))
+            return made[-1]
+
+        return work
+
+    for name in ("create_context", "parse_assembly", "create_pass_builder"):
+        monkeypatch.setattr(binding, name, recorded(getattr(binding, name)))
+    with pytest.raises(PassError):
+        compile_module(wrong, check=True)
+    with pytest.raises(CodegenError, match="LLVM rejects the module"):
+        emit_ptx("no module", TARGETS["sm_90a"])
+    assert len(made) == 4
+    assert all(one.closed for one in made)
 
 
 def test_warnings_of_the_proof_go_where_the_caller_collects(gemm: ModuleOp, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,11 +77,37 @@ def test_no_collection_waits_for_the_end() -> None:
     assert len(kept) == 50_000
 
 
+def test_what_was_before_does_not_count() -> None:
+    """Portions that the collector has seen before a compilation are small ones, and no reason to look at all there is."""
+    gc.collect()
+    kept = [[i] for i in range(3_000)]
+    assert gc.get_count()[1] > 1
+    with seldom_collecting():
+        found: list[str] = []
+        gc.callbacks.append(lambda phase, info: found.append(phase) if info["generation"] == 2 else None)
+    gc.callbacks.pop()
+    assert found == []
+    assert len(kept) == 3_000
+
+
 def test_rubbish_is_found_later() -> None:
     with seldom_collecting():
         gone = weakref.ref(_Cycle())
     gc.collect()
     assert gone() is None
+
+
+def test_rubbish_of_many_compilations_is_found_at_the_end_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()
+    with seldom_collecting():
+        gone = weakref.ref(_Cycle())
+        kept = [[i] for i in range(2000)]
+    assert gone() is not None
+    monkeypatch.setattr("tilec.collector._MOST_UNSEEN", 1000)
+    with seldom_collecting():
+        pass
+    assert gone() is None
+    assert len(kept) == 2000
 
 
 def test_what_others_have_frozen_stays_frozen() -> None:

@@ -7,11 +7,16 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import IndexType
+from xdsl.dialects.test import TestOp as Values
+from xdsl.ir import Block, Region
 
 import tilec
+from tilec.dialects.tile import F16, ForOp, ViewType
 from tilec.source import parse_text
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -247,10 +252,22 @@ tile.kernel @loops(%A: !tile.view<MxKxf16>) {
 """
 
 
-def test_texts_are_read_at_a_time() -> None:
-    """Loops whose terminators no text spells out: xDSL makes them by a way that threads share."""
+def in_threads(job: Callable[[], None]) -> None:
+    """With a change of threads as often as can be."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=job) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_texts_are_read_at_a_time() -> None:
+    """Loops whose terminators no text spells out: xDSL makes them by a way that threads share."""
     want = str(parse_text(LOOPS))
     found: list[str] = []
 
@@ -261,13 +278,25 @@ def test_texts_are_read_at_a_time() -> None:
             except tilec.TilecError as error:
                 found.append(str(error))
 
-    try:
-        threads = [threading.Thread(target=work) for _ in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    in_threads(work)
     assert found == [want] * (50 * THREADS)
     assert str(parse_text(LOOPS)) == want
+
+
+def test_loops_are_made_at_a_time() -> None:
+    """As passes and the front end make them."""
+    ends: list[list[str]] = []
+
+    def work() -> None:
+        view = Values(result_types=[ViewType.of(["M"], F16.type)]).results[0]
+        for _ in range(200):
+            body = Block(arg_types=[IndexType()])
+            try:
+                ForOp(view, 0, 64, Region(body))
+            except Exception as error:
+                ends.append([str(error)])
+            else:
+                ends.append([op.name for op in body.ops])
+
+    in_threads(work)
+    assert ends == [["tile.yield"]] * (200 * THREADS)

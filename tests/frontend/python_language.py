@@ -1,7 +1,7 @@
 """Kernel functions that use the language in its various ways; the docstring is the tile code that each becomes."""
 # The extents in annotations are symbols, which linters take for forward references.
 # What ruff would write otherwise is what is tried here.
-# ruff: noqa: F821, F841, F842, B007, RUF005, SIM222, SIM223
+# ruff: noqa: F821, F841, F842, B007, RUF005, SIM108, SIM222, SIM223
 # pyright: reportUndefinedVariable=false, reportUnusedVariable=false, reportUnknownParameterType=false
 # pyright: reportMissingParameterType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -287,7 +287,7 @@ def double(value, times=1):
 
 
 @tilec.jit
-def load_pair(A: tile.View["M", "K"], m: tilec.constexpr, *, columns: tilec.constexpr = (0, 64)):
+def load_pair(A, m, *, columns=(0, 64)):
     assert A.ndim == 2
     if len(columns) == 2:
         tiles = tile.smem(64, 64, A.dtype), tile.smem(64, 64, A.dtype)
@@ -388,3 +388,38 @@ def with_closure(rows: int, offset: tuple[int, int]) -> Callable[..., Any]:
         return D
 
     return inner
+
+
+def output_like(view):
+    made = tile.empty(view.shape[0], view.shape[1], dtype=view.dtype)
+    return made
+
+
+def of_many_outputs(A: tile.View["M", "K"]):
+    first = output_like(A)
+    second = output_like(A)
+    A = tile.empty("M", "K", dtype=A.dtype)
+    return tile.empty("M", "K", dtype=A.dtype), first, second, A
+
+
+def next_stage(stage, stages=4):
+    return (stage + stages - 1) % stages
+
+
+def reversed_tiles(A: tile.View["M", "K", tile.f32], D: tile.View["M", "K", tile.f32]):
+    """Tiles of 16 columns change their order in every other row of tiles, within each 64 columns."""
+    for m, left in tile.grid(A, step=(16, 64)):
+        a = tile.smem(16, 16, A.dtype)
+        stage = 0
+        k = left
+        while k < min(left + 64, A.shape[1]):
+            tile.copy_async(A[m, k], a, dispatch="threads")
+            tile.cta_sync()
+            stage = next_stage(stage)
+            if m // 16 & 1 == 0 and not stage >= 4:
+                column = left + stage * 16
+            else:
+                column = k
+            tile.copy_async(a, D[m, column], dispatch="threads")
+            tile.cta_sync()
+            k += 16

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import python_language
 from ir_text import canonical, kernel_of
+from written_kernels import function_in
 from xdsl.dialects.builtin import CallSiteLoc
 
+import tilec
 from tilec import tile
 from tilec.diagnostics import TilecError, calls_to, fail, location_of
 from tilec.dialects.tile import CopyOp
@@ -114,3 +117,100 @@ def test_every_operation_has_a_position_in_the_kernel() -> None:
             assert at is not None and at.file == python_language.__file__
             if not isinstance(op.location, CallSiteLoc):
                 assert first <= at.line < first + len(lines)
+
+
+def test_a_kernel_whose_code_a_test_runner_has_rewritten() -> None:
+    def kernel(A: tile.View[M, K], D: tile.View[M, K]):  # noqa: F821  # pyright: ignore
+        assert A.ndim == 2, "rewritten by pytest, for its messages"
+        for m, k in tile.grid(D, step=(64, 64)):
+            a = tile.smem(64, 64, A.dtype)
+            tile.copy(A[m, k], a)
+            tile.copy(a, D[m, k])
+
+    assert "tile.grid (%m, %k) over %D" in str(lowered(kernel, "f16", "f16").module)
+
+
+def test_outputs_have_names_of_their_own() -> None:
+    result = lowered(python_language.of_many_outputs, "f16")
+    assert [o.name for o in result.outputs] == ["made", "made2", "A2", "out"]
+    assert (result.returned, result.returns_tuple) == ((3, 0, 1, 2), True)
+    names = [argument.name_hint for argument in kernel_of(result.module).body.block.args]
+    assert names == ["A", "made", "made2", "A2", "out"]
+
+
+CANNOT = "cannot be called in a kernel"
+IN_PLACE = "hint: a kernel calls functions that are defined with def in a file, and lowers their code in place"
+ELSEWHERE = "hint: compute the value outside of the kernel; tile.cdiv(a, b) is a quotient rounded up"
+CALLED = """\
+import functools
+from tilec import tile
+{definition}
+def kernel(A: tile.View["M", "K"]):
+    x = f(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("definition", "message", "hint"),
+    [
+        ("f = lambda x: x", f"`f` {CANNOT}: <lambda> is not defined with def", IN_PLACE),
+        ("async def f(x): pass", f"`f` {CANNOT}: f is an async function", IN_PLACE),
+        ("def f(x): yield x", f"`f` {CANNOT}: f is a generator", IN_PLACE),
+        (
+            "exec('def f(x): return x')",
+            f"`f` {CANNOT}: the source of function f cannot be read: could not get source code",
+            IN_PLACE,
+        ),
+        (
+            "@functools.wraps(len)\ndef f(x): return x",
+            f"`f` {CANNOT}: len is a wrapper around len: what the decorator adds would be lost",
+            IN_PLACE,
+        ),
+        ("def f(*x): return x", "a function that a kernel calls has no *x", "hint: name each parameter"),
+        ("f = functools.partial(print, 3)", "a kernel cannot use `f`, a partial", ELSEWHERE),
+        ("class f: pass", "a kernel cannot use `f`, a class", ELSEWHERE),
+        ("f = [].append", "a kernel cannot use `f`, a function that is not written in Python", ELSEWHERE),
+        ("class C:\n    def g(self, x): pass\nf = C().g", "a kernel cannot use `f`, a method", ELSEWHERE),
+        (
+            "def f(x, y=[]): return x",
+            "the default of y is a list: numbers, strings, element types and tuples of them, functions, and the words of "
+            "tilec.tile can be used",
+            None,
+        ),
+    ],
+)
+def test_what_cannot_be_called(definition: str, message: str, hint: str | None, tmp_path: Path) -> None:
+    function = function_in(tmp_path / "file.py", CALLED.format(definition=definition))
+    with pytest.raises(TilecError) as error:
+        lowered(function, "f16")
+    lines = str(error.value).split("\n")
+    assert lines[0].split(": error: ")[1] == message
+    if hint is not None:
+        assert lines[3] == hint
+
+
+def test_a_helper_whose_file_has_changed(tmp_path: Path) -> None:
+    helper, path = tmp_path / "helper.py", tmp_path / "file.py"
+    helper.write_text("def f(x):\n    return x\n")
+    text = CALLED.format(definition=f"import runpy\nf = runpy.run_path({str(helper)!r})['f']")
+    function = function_in(path, text)
+    helper.write_text("def f(x):\n    return x + 1\n")
+    with pytest.raises(TilecError) as error:
+        lowered(function, "f16")
+    shown = str(error.value).replace(str(helper), "helper.py").replace(str(path), "file.py")
+    assert shown == (
+        "helper.py:1:1: error: the text of f is not what Python runs: its file has changed since it was imported\n"
+        "def f(x):\n^\nhint: import it again, or start Python anew\n"
+        "file.py:6:9: note: called from kernel\n    x = f(3)\n        ^"
+    )
+
+
+def test_arithmetic_branches_and_loops_at_run_time_mean_what_they_say() -> None:
+    random = np.random.default_rng(0)
+    a = random.standard_normal((64, 192), np.float32)
+    d = np.zeros_like(a)
+    assert tilec.jit(python_language.reversed_tiles)(a, d) is None
+    tiles = a.reshape(4, 16, 3, 4, 16)
+    expected = tiles.copy()
+    expected[::2] = tiles[::2, :, :, ::-1]
+    assert (d == expected.reshape(64, 192)).all()

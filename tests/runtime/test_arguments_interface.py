@@ -165,7 +165,7 @@ MALFORMED: list[tuple[dict[str, object], str]] = [
         "argument A has 24 elements, but its address is 0: its memory was freed or never made",
     ),
     (
-        {"mask": object()},
+        {"mask": "a mask"},
         "argument A is a masked array: masks are not supported\nhint: pass its data, with the masked elements set",
     ),
 ]

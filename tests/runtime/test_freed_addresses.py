@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -115,8 +115,8 @@ def test_every_field_of_a_map_tells_tensors_apart() -> None:
         "swizzle": 2,
         "l2_promotion": 2,
     }
-    assert set(changes) == {f.name for f in fields(MapFields)}
-    other = {replace(base, **{name: value}) for name, value in changes.items()}
+    assert set(changes) == set(MapFields._fields)
+    other = {base._replace(**{name: value}) for name, value in changes.items()}
     assert len({base, *other}) == 1 + len(changes)
 
 

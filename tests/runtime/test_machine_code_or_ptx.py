@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fake_driver import FakeDriver, FakeTensor, FakeTorch
 from gemm_text import gemm
@@ -243,3 +245,19 @@ def test_the_whole_message_of_a_failure(
     )
     assert Path(saved).read_text() == run.variant(target=target).compiled.ptx
     assert not driver.loaded and not driver.launched and driver.stack == []
+
+
+def test_a_failure_on_a_python_function_points_at_it(tmp_path: Path, assembler: Script) -> None:
+    path = tmp_path / "gemm.py"
+    path.write_text((Path(__file__).parents[2] / "examples" / "gemm.py").read_text())
+    assembler("exit 5")
+    function = runpy.run_path(str(path))["gemm"]
+    a = np.zeros((128, 64), np.float16)
+    with pytest.raises(TilecError) as caught:
+        _ = function.variant(a, a, target="sm_90a").artifact
+    first, *rest = str(caught.value).splitlines()
+    at = re.fullmatch(rf"{path}:(\d+):\d+: error: ptxas failed on a kernel for sm_90a: exit status 5", first)
+    assert at is not None, first
+    line = path.read_text().splitlines()[int(at[1]) - 1]
+    assert line.startswith("def gemm(") and line in rest
+    assert any(one.startswith("PTX saved as ") for one in rest)

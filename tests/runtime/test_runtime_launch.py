@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-from dataclasses import replace
 
 import pytest
 from fake_compiler import abi_of
@@ -27,7 +26,7 @@ STEP = GridRule(2, (128, 128), persistent=True)
 
 def abi(**changes: object) -> KernelABI:
     view = ViewType.of(("M", "K"), F16.type)
-    return replace(abi_of((view, view, view), ("A", "B", "D"), "sm_90a"), **changes)
+    return abi_of((view, view, view), ("A", "B", "D"), "sm_90a")._replace(**changes)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def test_persistent_grid_is_no_larger_than_tiles_or_device(shape: tuple[int, int
 
 
 def test_other_grids_have_a_cta_for_each_tile() -> None:
-    assert count_ctas(replace(STEP, persistent=False), (4096, 4096), 132, None) == 1024
+    assert count_ctas(STEP._replace(persistent=False), (4096, 4096), 132, None) == 1024
     assert count_ctas(None, (), 132, None) == 1
 
 
@@ -59,7 +58,7 @@ def test_max_ctas_that_cannot_be() -> None:
     with pytest.raises(TilecError, match="max_ctas = 0: a launch has at least one CTA"):
         count_ctas(STEP, (128, 128), 132, 0)
     with pytest.raises(TilecError, match="max_ctas bounds the grid of a persistent kernel"):
-        count_ctas(replace(STEP, persistent=False), (128, 128), 132, 7)
+        count_ctas(STEP._replace(persistent=False), (128, 128), 132, 7)
 
 
 def test_grid_beyond_the_hardware_is_refused() -> None:

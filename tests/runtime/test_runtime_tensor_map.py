@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import pytest
 from fake_driver import FakeDriver
@@ -77,7 +76,7 @@ def test_boxes_that_no_copy_can_have_are_refused() -> None:
     tensor = f16((512, 512), (512, 1))
     for bad in ((64, 257), (0, 64), (4, 64), (12, 64), (128, 64)):
         with pytest.raises(TilecError, match="is none that TMA can copy"):
-            fields(tensor, replace(ROW_MAJOR, box=bad))
+            fields(tensor, ROW_MAJOR._replace(box=bad))
     fields(f16((3, 16), (16, 1)))  # a box larger than the tensor is fine
 
 
@@ -111,13 +110,13 @@ def test_cache_encodes_again_exactly_when_a_field_changed(driver: FakeDriver) ->
     cache = MapCache(driver.encode)
     base = fields(f16((256, 512), (512, 1)))
     changed = [
-        replace(base, address=base.address + 16),
-        replace(base, extents=(511, 256)),
-        replace(base, pitches=(2048,)),
-        replace(base, box=(64, 64)),
-        replace(base, data_type=9),
-        replace(base, swizzle=2),
-        replace(base, l2_promotion=2),
+        base._replace(address=base.address + 16),
+        base._replace(extents=(511, 256)),
+        base._replace(pitches=(2048,)),
+        base._replace(box=(64, 64)),
+        base._replace(data_type=9),
+        base._replace(swizzle=2),
+        base._replace(l2_promotion=2),
     ]
     first = cache.get(0, base)
     for _ in range(100):
@@ -135,6 +134,6 @@ def test_cache_is_bounded(driver: FakeDriver) -> None:
     cache = MapCache(driver.encode, capacity=4)
     base = fields(f16((256, 512), (512, 1)))
     for i in range(5):
-        cache.get(0, replace(base, address=16 * i))
-    cache.get(0, replace(base, address=0))
+        cache.get(0, base._replace(address=16 * i))
+    cache.get(0, base._replace(address=0))
     assert len(driver.encoded) == 6

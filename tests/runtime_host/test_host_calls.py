@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from dataclasses import replace
+from types import CellType
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from recording_host import (
     entry,
 )
 
-from tilec.backend.runtime.host import HostLauncher, LaunchEntry
+from tilec.backend.runtime.host import ABSENT, HostLauncher, LaunchEntry
 
 
 def known(
@@ -233,11 +235,12 @@ def test_several_outputs_are_a_tuple() -> None:
     a, b, d = tensors()
     out = (b, d)
     assert launcher.call(a, out=out) is out
-    assert len(driver.launches) == 1
-    for other in ((d, b), (b,), (b, d, d), (), [b, d], b, None):
+    for number, other in enumerate([(d, b), (b,), (b, d, d), (), [b, d], b, None]):
+        # Right before: nothing of this call may be left in the next one.
+        assert launcher.call(a, out=out) is out
         assert launcher.call(a, out=other) == "miss"
         assert misses.calls[-1] == ((a,), {"out": other})
-    assert len(driver.launches) == 1
+        assert len(driver.launches) == 2 + number
 
 
 def test_calls_in_another_form_are_not_launched() -> None:
@@ -343,6 +346,48 @@ def test_a_global_that_changed_goes_to_miss() -> None:
     assert launcher.call(*tensors()) is None
     assert [launch.function for launch in driver.launches] == [1, 1, 1, 1, 2]
     assert len(launcher) == 1
+
+
+def test_a_name_that_must_not_be_there() -> None:
+    driver = RecordingDriver()
+    launcher = driver.launcher(3, 0, Misses())
+    namespace: dict[str, Any] = {}
+    assert launcher.remember(tensors(), entry(), [(namespace, "range", ABSENT)])
+    assert launcher.call(*tensors()) is None
+    namespace["range"] = None
+    assert launcher.call(*tensors()) == "miss"
+    del namespace["range"]
+    assert launcher.call(*tensors()) is None
+
+
+def test_a_variable_of_a_closure() -> None:
+    driver = RecordingDriver()
+    launcher = driver.launcher(3, 0, Misses())
+    value = object()
+    cell = CellType(value)
+    assert launcher.remember(tensors(), entry(), [(cell, None, value)])
+    before = sys.getrefcount(value)
+    for _ in range(100):
+        assert launcher.call(*tensors()) is None
+    cell.cell_contents = object()
+    assert launcher.call(*tensors()) == "miss"
+    del cell.cell_contents
+    assert launcher.call(*tensors()) == "miss"
+    cell.cell_contents = value
+    assert launcher.call(*tensors()) is None
+    assert sys.getrefcount(value) == before
+
+
+def test_an_error_in_looking_for_a_name_that_must_not_be_there() -> None:
+    class Spoilt(str):
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("spoilt")
+
+        __hash__ = str.__hash__
+
+    launcher = RecordingDriver().launcher(3, 0, Misses())
+    assert launcher.remember(tensors(), entry(), [({Spoilt("BM"): 1}, "BM", ABSENT)])
+    assert launcher.call(*tensors()) == "miss"
 
 
 def test_an_error_in_comparing_names_goes_to_miss() -> None:

@@ -88,8 +88,14 @@ def test_calls_keep_nothing(outcome: str, new_outputs: bool) -> None:
     if outcome == "no stream":
         driver.current_streams.clear()
     watched = [a, d, owner, recipe, fail, namespace, launcher]
+    result = None
     before = [sys.getrefcount(one) for one in watched]
-    for _ in range(20):
+    for number in range(600):
+        if number == 100:
+            blocks = sys.getallocatedblocks()
+        driver.launches.clear()
+        driver.calls.clear()
+        launcher._miss.calls.clear()  # type: ignore[attr-defined]
         if outcome == "refused":
             driver.statuses["launch"] = 700
         try:
@@ -97,6 +103,7 @@ def test_calls_keep_nothing(outcome: str, new_outputs: bool) -> None:
             assert result is d if outcome in ("launched", "nothing to launch") else result == "miss"
         except LookupError as error:
             assert error.args == (700,) and outcome == "refused"
+    assert sys.getallocatedblocks() - blocks < 250
     result = None
     launcher._miss.calls.clear()  # type: ignore[attr-defined]
     assert [sys.getrefcount(one) for one in watched] == before

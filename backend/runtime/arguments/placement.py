@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilec.backend.runtime.arguments.argument import Argument, check_dtype, check_rank
 from tilec.diagnostics import TilecError
@@ -13,8 +13,7 @@ MAX_EXTENT = 1 << 31
 ALIGNMENTS = (16, 8, 4, 2)
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """The class of tensors that a variant is compiled for; the facts of `!tile.view`.
 
     `order`: dimensions, fastest first; `align`: bytes that divide base address and every pitch; `tail`: "grid" when the
@@ -26,8 +25,7 @@ class Facts:
     tail: str
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """How a tensor lies in memory: its facts, and the distance in bytes between neighbours along each dimension."""
 
     facts: Facts

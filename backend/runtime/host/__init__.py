@@ -12,12 +12,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilec.backend.runtime.host.launcher import GlobalGuard, Host, HostLauncher, LaunchEntry, open_host
+    from tilec.backend.runtime.host.guards import ABSENT, CellGuard, GlobalGuard, Guard
+    from tilec.backend.runtime.host.launcher import Host, HostLauncher, LaunchEntry, open_host
     from tilec.backend.runtime.host.unavailable import HostUnavailable
 
-__all__ = ["GlobalGuard", "Host", "HostLauncher", "HostUnavailable", "LaunchEntry", "open_host"]
+__all__ = [
+    "ABSENT",
+    "CellGuard",
+    "GlobalGuard",
+    "Guard",
+    "Host",
+    "HostLauncher",
+    "HostUnavailable",
+    "LaunchEntry",
+    "callable_type",
+    "open_host",
+]
 
-_HOMES = {"HostUnavailable": "unavailable"}
+_HOMES = {
+    "ABSENT": "guards",
+    "CellGuard": "guards",
+    "GlobalGuard": "guards",
+    "Guard": "guards",
+    "HostUnavailable": "unavailable",
+    "callable_type": "callable_type",
+}
 
 
 def __getattr__(name: str) -> object:

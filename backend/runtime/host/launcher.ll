@@ -412,12 +412,13 @@ no:
   ret i1 false
 }
 
-; True if the globals that the kernel read are still the same objects.
+; True if the globals and the variables of closures that the kernel read are still the same objects.
 define internal i1 @holds(ptr %state, ptr %entry) #1 {
 start:
   %guards = call ptr @Entry.guards(ptr %entry)
   %n = call i64 @Entry.guard_count(ptr %entry)
   %get = call ptr @State.dict_get(ptr %state)
+  %get_cell = call ptr @State.cell_get(ptr %state)
   br label %loop
 
 loop:
@@ -430,9 +431,35 @@ guard:
   %namespace = call ptr @Guard.namespace(ptr %guard.i)
   %name = call ptr @Guard.name(ptr %guard.i)
   %expected = call ptr @Guard.expected(ptr %guard.i)
+  %of_closure = icmp eq ptr %name, null
+  br i1 %of_closure, label %cell, label %global
+
+global:
   %value = call ptr %get(ptr %namespace, ptr %name)
   %equal = icmp eq ptr %value, %expected
-  br i1 %equal, label %same, label %differs
+  br i1 %equal, label %equal.value, label %differs
+
+equal.value:
+  %absent = icmp eq ptr %value, null
+  br i1 %absent, label %looked, label %same
+
+looked:
+  %occurred = call ptr @State.occurred(ptr %state)
+  %error = call ptr %occurred()
+  %no_error = icmp eq ptr %error, null
+  br i1 %no_error, label %same, label %differs
+
+cell:
+  %content = call ptr %get_cell(ptr %namespace)
+  %empty = icmp eq ptr %content, null
+  br i1 %empty, label %differs, label %full
+
+full:
+  ; The reference is a new one, and not the last: the guard has one too, if it is this object.
+  %equal.content = icmp eq ptr %content, %expected
+  %drop = call ptr @State.decref(ptr %state)
+  call void %drop(ptr %content)
+  br i1 %equal.content, label %same, label %differs
 
 same:
   %i.next = add i64 %i, 1

@@ -13,13 +13,12 @@ from typing import Any
 
 from tilec.backend.runtime.host.callable_type import bind
 from tilec.backend.runtime.host.driver import DriverFunctions, address_of, driver_functions
+from tilec.backend.runtime.host.guards import ABSENT
+from tilec.backend.runtime.host.guards import Guard as GuardedVariable
 from tilec.backend.runtime.host.layout import ClusterAttribute, Config, Entry, Guard, Slot, State
 from tilec.backend.runtime.host.machine_code import MappedCode, machine_code, map_code
 from tilec.backend.runtime.host.tensors import TensorLibrary, torch_tensors
 from tilec.backend.runtime.host.unavailable import HostUnavailable
-
-GlobalGuard = tuple[dict[str, Any], str, object]
-"""A namespace, a name in it, and the very object that it had when the kernel was compiled."""
 
 _CLUSTER_DIMENSION = 4
 _BYTES_HEADER = 32
@@ -99,13 +98,13 @@ class _Remembered:
 
     __slots__ = ("_attribute", "_guard_array", "_guards", "_object", "_words", "entry", "hash")
 
-    def __init__(self, key: bytes, what: LaunchEntry | Callable[[], object], guards: Sequence[GlobalGuard]) -> None:
+    def __init__(self, key: bytes, what: LaunchEntry | Callable[[], object], guards: Sequence[GuardedVariable]) -> None:
         length = len(key) // 8 - 1
         self.hash = int.from_bytes(key[:8], "little")
         self._words = (ctypes.c_uint64 * length).from_buffer_copy(key, 8)
         self._object = what
         self._guards = tuple(guards)
-        self._guard_array = (Guard * len(guards))(*((id(d), id(name), id(value)) for d, name, value in self._guards))
+        self._guard_array = (Guard * len(guards))(*map(_guard, self._guards))
         self.entry = Entry(
             owner=id(self),
             length=length,
@@ -130,6 +129,12 @@ class _Remembered:
             self._attribute = ClusterAttribute(id=_CLUSTER_DIMENSION, x=launch.cluster, y=1, z=1)
             config.attributes, config.attribute_count = ctypes.addressof(self._attribute), 1
         self.entry.config = config
+
+
+def _guard(variable: GuardedVariable) -> tuple[int, int, int]:
+    """The addresses in a `Guard`; 0 is null."""
+    place, name, value = variable
+    return id(place), 0 if name is None else id(name), 0 if value is ABSENT else id(value)
 
 
 class HostLauncher:
@@ -168,20 +173,22 @@ class HostLauncher:
         self.call: Callable[..., Any] = _builtin("call", host.code.call, anchor)
         self._key: Callable[..., bytes | None] = _builtin("key", host.code.key, anchor)
 
-    def remember(self, tensors: Sequence[object], launch: LaunchEntry, guards: Sequence[GlobalGuard] = ()) -> bool:
+    def remember(self, tensors: Sequence[object], launch: LaunchEntry, guards: Sequence[GuardedVariable] = ()) -> bool:
         """From now on launch that for calls with tensors like these, inputs and then outputs (of the same addresses, devices,
         dtypes, shapes and strides), as long as all `guards` hold. False if such calls cannot be told from others: they stay
         with `miss`."""
         return self._put(self._key(*tensors), launch, guards)
 
     def remember_outputs(
-        self, inputs: Sequence[object], allocate: Callable[[], object], guards: Sequence[GlobalGuard] = ()
+        self, inputs: Sequence[object], allocate: Callable[[], object], guards: Sequence[GuardedVariable] = ()
     ) -> bool:
         """From now on, calls without ``out=`` and ``stream=`` with inputs like these make their outputs with `allocate`: one
         tensor, or a tuple of them. Such a call is then one with these as ``out=``, of `miss` as well."""
         return self._put(self._key(*inputs), allocate, guards)
 
-    def _put(self, key: bytes | None, what: LaunchEntry | Callable[[], object], guards: Sequence[GlobalGuard]) -> bool:
+    def _put(
+        self, key: bytes | None, what: LaunchEntry | Callable[[], object], guards: Sequence[GuardedVariable]
+    ) -> bool:
         if key is None:
             return False
         made = _Remembered(key, what, guards)
@@ -245,6 +252,7 @@ _PYTHON_FUNCTIONS = {
     "tuple_size": "PyTuple_Size",
     "tuple_item": "PyTuple_GetItem",
     "dict_get": "PyDict_GetItemWithError",
+    "cell_get": "PyCell_Get",
     "long_from": "PyLong_FromLong",
     "long_as_pointer": "PyLong_AsVoidPtr",
     "bytes_from_string": "PyBytes_FromStringAndSize",

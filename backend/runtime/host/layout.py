@@ -53,7 +53,9 @@ class ClusterAttribute(ctypes.Structure):
 
 
 class Guard(ctypes.Structure):
-    """``namespace[name]`` was `expected`: a dict and two objects."""
+    """``namespace[name]`` was `expected`, or the key was not there where that is null: a dict and two objects.
+
+    Where `name` is null, `namespace` is the cell of a closure."""
 
     _fields_ = [("namespace", c_void_p), ("name", c_void_p), ("expected", c_void_p)]
 
@@ -121,6 +123,7 @@ class State(ctypes.Structure):
         ("tuple_size", c_void_p),
         ("tuple_item", c_void_p),
         ("dict_get", c_void_p),
+        ("cell_get", c_void_p),
         ("long_from", c_void_p),
         ("long_as_pointer", c_void_p),
         ("bytes_from_string", c_void_p),

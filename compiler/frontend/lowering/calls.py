@@ -33,7 +33,7 @@ def _called(site: Site, node: ast.Call, function: Value) -> Value:
             owner = function.owner
             assert isinstance(owner, Thing)
             callee = VOCABULARY.methods[type(owner), function.name]
-            return callee.handler(site, owner, **_bound(site, node, callee))
+            return callee.handler(site, owner, **bound(site, node, callee))
         case Builtin("min" | "max"):
             return _extremum(site, node, function)
         case Builtin():
@@ -44,12 +44,8 @@ def _called(site: Site, node: ast.Call, function: Value) -> Value:
             site.fail(f"`{shown(node.func)}` is {kind(function)}: it cannot be called")
 
 
-def bound_word(site: Site, node: ast.Call, callee: Callee) -> Bound:
-    """The arguments of a word, for handlers of loops and scopes."""
-    return _bound(site, node, callee)
-
-
-def _bound(site: Site, node: ast.Call, callee: Callee) -> Bound:
+def bound(site: Site, node: ast.Call, callee: Callee) -> Bound:
+    """The arguments of a word or a method, by the names of its stub."""
     return bind_stub(site, node, callee.signature, shown(node.func))
 
 
@@ -62,7 +58,7 @@ def _word(site: Site, node: ast.Call, word: Word) -> Value:
     callee = VOCABULARY.words.get(word.name)
     if callee is None:
         site.fail(f"`{text}` cannot be called in a kernel")
-    return callee.handler(site, **_bound(site, node, callee))
+    return callee.handler(site, **bound(site, node, callee))
 
 
 def positional(site: Site, node: ast.Call, name: str) -> list[Argument]:

@@ -11,6 +11,7 @@ from tilec.frontend.lowering.frame import Site
 from tilec.frontend.lowering.values import Thing, Value, is_constant, kind
 
 _MAX_BITS = 63
+_MAX_VALUES = 4096
 _Binary = Callable[[Any, Any], Any]
 _NUMBERS: dict[str, _Binary] = {
     "+": lambda a, b: a + b,
@@ -40,12 +41,17 @@ _UNARY: dict[str, Callable[[Any], Any]] = {"-": lambda a: -a, "+": lambda a: +a,
 
 
 def checked(site: Site, value: Value) -> Value:
-    """The value, if all integers in it fit into 64 bits."""
-    if isinstance(value, tuple):
-        for one in value:
-            checked(site, one)
-    elif isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        _out_of_range(site)
+    """The value, if all integers in it fit into 64 bits, and it is no tuple of endlessly many."""
+    seen, left = 0, [value]
+    while left:
+        one = left.pop()
+        seen += 1
+        if isinstance(one, tuple):
+            left.extend(one)
+        elif isinstance(one, int) and one.bit_length() > _MAX_BITS:
+            _out_of_range(site)
+        if seen + len(left) > _MAX_VALUES:
+            site.fail(f"`{site.text}` is a tuple of more than {_MAX_VALUES} values")
     return value
 
 

@@ -28,6 +28,8 @@ from tilec.frontend.lowering.scope import Scope
 from tilec.frontend.lowering.values import Value
 from tilec.frontend.reads import Read
 
+MAX_WRITTEN_OUT = 4096
+"""Turns and calls of one kernel: each costs milliseconds, and programs of this size would compile for minutes."""
 _Made = TypeVar("_Made", bound=Attribute | Operation)
 _Operation = TypeVar("_Operation", bound=Operation)
 
@@ -57,6 +59,8 @@ class State:
     outputs: list[SSAValue] = field(default_factory=list[SSAValue])
     reads: dict[Read, None] = field(default_factory=dict[Read, None])
     """In order, each once."""
+    written_out: int = 0
+    """Turns of loops, and calls of helpers, whose code was written out so far."""
 
 
 @dataclass
@@ -115,10 +119,21 @@ class Site:
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """The calls through which a helper was reached, innermost first."""
-        callers = [frame.caller for frame in self.frame.chain() if frame.caller is not None]
-        return tuple(
-            Diagnostic("note", f"called from {caller.frame.function.name}", caller.location) for caller in callers
-        )
+        return tuple(frame.caller.called_here for frame in self.frame.chain() if frame.caller is not None)
+
+    @property
+    def called_here(self) -> Diagnostic:
+        """A note of this call, for what is wrong in the function that it calls."""
+        return self.note(f"called from {self.frame.function.name}")
+
+    def write_out(self) -> None:
+        """Count a turn of a loop or a call that is written out here: there is an end to how many a kernel has."""
+        self.state.written_out += 1
+        if self.state.written_out > MAX_WRITTEN_OUT:
+            self.fail(
+                f"this kernel is written out in more than {MAX_WRITTEN_OUT} turns of loops and calls of functions",
+                "write tile.loop(start, stop, step) for a loop at run time",
+            )
 
     def note(self, message: str) -> Diagnostic:
         return Diagnostic("note", message, self.location)

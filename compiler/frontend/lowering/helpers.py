@@ -21,6 +21,7 @@ def inline(site: Site, node: ast.Call, helper: Helper) -> Value:
     function = _read(site, node, helper)
     outside.record_helper(site, helper.path, reads.helper(function))
     _check_recursion(site, function)
+    site.write_out()
     arguments = bind(site, node, _signature(site, function), shown(node.func))
     within = (*site.frame.within, helper.path)
     frame = Frame(site.state, function, Scope(), Liveness.of(function.tree), site, within)
@@ -39,13 +40,16 @@ def inline(site: Site, node: ast.Call, helper: Helper) -> Value:
 def _read(site: Site, node: ast.Call, helper: Helper) -> Function:
     try:
         function = reads.read_helper(helper.callable)
+    except TilecError as error:
+        site.fail(
+            f"`{shown(node.func)}` cannot be called in a kernel: {error.diagnostic.message}",
+            "a kernel calls functions that are defined with def in a file, and lowers their code in place",
+        )
+    try:
         function.check_text()
     except TilecError as error:
         found = error.diagnostic
-        site.fail(
-            f"`{shown(node.func)}` cannot be called in a kernel: {found.message}",
-            "a kernel calls functions that are defined with def in a file, and lowers their code in place",
-        )
+        raise TilecError(found.message, found.location, found.hint, (site.called_here, *site.notes)) from None
     return function
 
 

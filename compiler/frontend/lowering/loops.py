@@ -40,7 +40,7 @@ class Loop(Site):
             self.at(target).fail(f"{what}, not {len(found)}")
         return found
 
-    def body(
+    def _body(
         self, variables: Sequence[ast.Name], carried: Sequence[carry.Carried], fixed: dict[str, Fixed]
     ) -> tuple[Block, Scope]:
         """Lower the body into a block whose arguments are the variables (index) and what is carried."""
@@ -65,7 +65,7 @@ class Loop(Site):
             )
             for name in carry.changed(self.frame, self.statement)
         }
-        block, _ = self.body(variables, (), fixed)
+        block, _ = self._body(variables, (), fixed)
         forget(self.frame, [self.statement], "this loop")
         return block
 
@@ -77,7 +77,7 @@ class Loop(Site):
     ) -> None:
         """Make a loop of one variable that carries what its body changes."""
         carried, fixed = carry.carried(self, self.statement)
-        block, scope = self.body([variable], carried, fixed)
+        block, scope = self._body([variable], carried, fixed)
         values = carry.next_values(self, carried, block, scope)
         inside(self.frame, block, lambda: self.emit(lambda: terminator(values)))
         op = self.emit(lambda: make(Region(block), [c.init for c in carried]))
@@ -87,19 +87,22 @@ class Loop(Site):
 
 def repeated(
     loop: Loop,
+    variables: Sequence[ast.Name],
     own: Sequence[SSAValue],
     check: Callable[[Sequence[SSAValue]], SSAValue],
-    enter: Callable[[Sequence[SSAValue]], Value],
+    enter: Callable[[Sequence[SSAValue]], Sequence[Value]],
     advance: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
 ) -> None:
     """An `scf.while` that counts with values of its own, of which `own` are the first.
 
-    `check` makes the condition of a turn from them, `enter` the value of the loop's variables (a tuple for several), and
-    `advance` those of the next turn; each adds operations where they belong.
+    `check` makes the condition of a turn from them, `enter` the values of the loop's variables, and `advance` those of the
+    next turn; each adds operations where they belong.
     """
 
     def bind_variables(scope: Scope, values: Sequence[SSAValue]) -> None:
-        bind(replace(loop.frame, scope=scope), loop.statement.target, enter(values))
+        inner = replace(loop.frame, scope=scope)
+        for variable, value in zip(variables, enter(values), strict=True):
+            bind(inner, variable, value)
 
     repeat(loop, loop.statement, own, lambda scope, values: check(values), bind_variables, advance)
 
@@ -127,7 +130,7 @@ def lower_for(frame: Frame, statement: ast.For) -> Returned | None:
     match site.evaluate(call.func):
         case Word(name) if name in VOCABULARY.loops:
             callee = VOCABULARY.loops[name]
-            callee.handler(Loop(frame, call, statement), **calls.bound_word(site, call, callee))
+            callee.handler(Loop(frame, call, statement), **calls.bound(site, call, callee))
             return None
         case Builtin("range"):
             return _range(frame, statement, call)
@@ -139,7 +142,7 @@ def _range(frame: Frame, statement: ast.For, call: ast.Call) -> Returned | None:
     """Python's range: written out if all its bounds are known, counted at run time otherwise."""
     site = frame.site(call)
     arguments = calls.positional(site, call, "range")
-    if not any(isinstance(a.value, Scalar) for a in arguments):
+    if call.keywords or not any(isinstance(a.value, Scalar) for a in arguments):
         return _written_out(frame, statement, builtin.call(site, "range", arguments, calls.named(site, call)))
     if len(arguments) > 3:
         site.fail(f"range takes at most 3 arguments, not {len(arguments)}")
@@ -160,6 +163,7 @@ def _written_out(frame: Frame, statement: ast.For, values: Value) -> Returned | 
     if not isinstance(values, tuple):
         site.fail(f"a loop cannot run over {kind(values)}", _OVER)
     for value in values:
+        site.write_out()
         bind(frame, statement.target, value)
         returned = frame.state.execute(frame, statement.body)
         if returned is not None:

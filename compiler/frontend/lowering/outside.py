@@ -6,6 +6,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import cast
 
 from tilec.diagnostics import did_you_mean, kind_of
+from tilec.dialects.tile import ViewType
 from tilec.frontend import reads, tile
 from tilec.frontend.lowering import builtin
 from tilec.frontend.lowering.arguments import dtype_named
@@ -26,9 +27,22 @@ def free_name(site: Site, name: str) -> Value:
     try:
         value = function.lookup(name)
     except KeyError:
-        known = [*site.frame.scope.visible(), *(n for n in function.names() if not n.startswith("__"))]
-        site.fail(f"name '{name}' is not defined here", did_you_mean(name, known) if known else None)
+        site.fail(f"name '{name}' is not defined here", _symbol(site, name) or _known(site, name))
     return _value(site, value, name)
+
+
+def _symbol(site: Site, name: str) -> str | None:
+    """What to write for a symbol of an input."""
+    for view in site.state.body.args:
+        if isinstance(view.type, ViewType) and name in view.type.dims:
+            extent = f"{view.name_hint}.shape[{view.type.dims.index(name)}]"
+            return f'write "{name}" for the symbol, or {extent} for the extent'
+    return None
+
+
+def _known(site: Site, name: str) -> str | None:
+    around = [n for n in site.frame.function.names() if not n.startswith("__")]
+    return did_you_mean(name, [*site.frame.scope.visible(), *around])
 
 
 def module_attribute(site: Site, owner: Module, name: str) -> Value:

@@ -96,7 +96,7 @@ def _with_items(frame: Frame, statement: ast.With, items: Sequence[ast.withitem]
         frame.site(item.optional_vars).fail(f"`with {shown(call.func)}` gives no value", "leave out the `as`")
     callee = VOCABULARY.scopes[function.name]
     within = With(frame, call, statement, lambda inner: _with_items(inner, statement, others))
-    callee.handler(within, **calls.bound_word(site, call, callee))
+    callee.handler(within, **calls.bound(site, call, callee))
 
 
 SUPPORTED: dict[type[ast.stmt], Callable[[Frame, Any], Returned | None]] = {

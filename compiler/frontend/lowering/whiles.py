@@ -28,6 +28,7 @@ def lower_while(frame: Frame, statement: ast.While) -> Returned | None:
             return None
         if not constants.truth(site, condition):
             return None
+        site.write_out()
         returned = frame.state.execute(frame, statement.body)
         if returned is not None:
             return returned
