@@ -4,7 +4,7 @@ The lowering (`tilec.passes.lower`) writes a `KernelABI` on the L2 function as t
 and the PTX header read it. Nothing here knows the driver.
 """
 
-from __future__ import annotations
+# No postponed annotations: those of a record are read, and making them from text costs more than all else in here.
 
 import json
 from typing import NamedTuple
@@ -97,12 +97,12 @@ class SmemBlock(NamedTuple):
 
 
 class Barrier(NamedTuple):
-    """`stages` mbarriers at `offset`, each expecting `count` arriving threads."""
+    """`stages` mbarriers at `offset`, each expecting `arrivals` threads."""
 
     name: str
     offset: int
     stages: int
-    count: int
+    arrivals: int
 
 
 class KernelABI(NamedTuple):
@@ -126,7 +126,7 @@ class KernelABI(NamedTuple):
         return json.dumps(encode(self))
 
     @staticmethod
-    def from_json(text: str) -> KernelABI:
+    def from_json(text: str) -> "KernelABI":
         """The inverse of `to_json`. Raises ValueError, which says what is wrong, for text that is not one."""
         abi = decode(KernelABI, parse(text))
         rank = {i: len(view.dims) for i, view in enumerate(abi.views)}

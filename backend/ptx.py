@@ -84,7 +84,7 @@ def _header(abi: KernelABI) -> str:
         lines.append(f"tensor memory: {abi.tmem_columns} columns")
     lines += [f"smem {b.offset:#8x} {b.size:8} {b.name}" for b in abi.smem]
     lines += [
-        f"mbar {b.offset:#8x} {8 * b.stages:8} {b.name}: stages {b.stages}, count {b.count}" for b in abi.barriers
+        f"mbar {b.offset:#8x} {8 * b.stages:8} {b.name}: stages {b.stages}, count {b.arrivals}" for b in abi.barriers
     ]
     lines += [
         f"assumes: ceil(extent of {abi.views[a.view].name}, dimension {a.dim} / {a.step}) % {a.multiple} == 0"

@@ -12,9 +12,10 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from tilec.backend.releases import PTX_OF_RELEASE
 from tilec.backend.target import Target
@@ -31,24 +32,25 @@ class PtxasError(TilecError):
     """The assembler is missing, too old, broken, or rejects what it was given."""
 
 
-@dataclass(frozen=True)
-class Assembled:
+class Assembled(NamedTuple):
     """A cubin and what the assembler says of it: registers per thread; spills, stack and static `smem` in bytes.
 
     Of a module with several kernels, the largest of each.
     """
 
-    cubin: bytes = field(repr=False)
+    cubin: bytes
     registers: int
     spill_stores: int
     spill_loads: int
     stack: int
     smem: int
-    log: str = field(repr=False)
+    log: str
+
+    def __repr__(self) -> str:
+        return f"<Assembled: {len(self.cubin)} bytes, {self.registers} registers>"
 
 
-@dataclass(frozen=True)
-class Ptxas:
+class Ptxas(NamedTuple):
     """An assembler: where it is, its CUDA release, and the highest PTX version (times ten) that it reads.
 
     `build` is the release in full, such as 13.0.88: two builds of one release may make different code.

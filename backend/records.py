@@ -27,7 +27,7 @@ def encode(value: Any) -> Any:
     """What JSON has for a record, or for a value of one."""
     if isinstance(value, tuple):
         items = cast("tuple[Any, ...]", value)
-        names = getattr(cast("type[Any]", type(value)), "_fields", None)
+        names: tuple[str, ...] | None = getattr(items, "_fields", None)
         if names is None:
             return [encode(item) for item in items]
         return {name: encode(item) for name, item in zip(names, items, strict=True)}

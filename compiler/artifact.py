@@ -1,6 +1,6 @@
 """What is kept of a compilation: enough to launch it, and to show its code, without the compiler."""
 
-from __future__ import annotations
+# No postponed annotations: those of a record are read, and making them from text costs more than all else in here.
 
 import json
 from typing import NamedTuple
@@ -52,7 +52,7 @@ class Artifact(NamedTuple):
         return len(header).to_bytes(_LENGTH_BYTES, "little") + header + ptx + cubin
 
     @staticmethod
-    def from_bytes(data: bytes) -> Artifact:
+    def from_bytes(data: bytes) -> "Artifact":
         """The inverse of `to_bytes`. Raises ValueError for bytes that are none."""
         start = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
         header = decode(_Header, parse(data[_LENGTH_BYTES:start]))

@@ -19,12 +19,16 @@ from tilec.diagnostics import TilecError
 from tilec.signature import Signature
 
 
-def check_arguments(signature: Signature, arguments: Sequence[Argument]) -> None:
-    """Ranks, element types and extents are those of the views, and no output shares memory with another tensor."""
+def check_shapes(signature: Signature, arguments: Sequence[Argument]) -> None:
+    """Ranks, element types and extents are those of the views."""
     for view, argument in zip(signature.views, arguments, strict=True):
         check_rank(view.name, argument, view.rank)
         check_dtype(view.name, argument, view.dtype)
     check_symbols(signature.names, [view.dims for view in signature.views], arguments)
+
+
+def check_memory(signature: Signature, arguments: Sequence[Argument]) -> None:
+    """Outputs can be written, and no output shares memory with another tensor."""
     outputs = [i for i, view in enumerate(signature.views) if view.written]
     for view in outputs:
         check_written(signature.names[view], arguments[view])

@@ -32,11 +32,9 @@ from tilec.backend.runtime.driver import Driver, cuda_driver
 from tilec.backend.runtime.launch import Loaded, ParameterBlock, Plan, count_ctas, load, parameter_values, target_of
 from tilec.backend.runtime.tensor_map import MapCache, MapFields, fix_small_tensor
 from tilec.backend.target import DEFAULT_TARGET, find_target
-from tilec.call_checks import check_arguments, check_count, one_device, placements_of
+from tilec.call_checks import check_count, check_memory, check_shapes, one_device, placements_of
 from tilec.diagnostics import TilecError, kind_of
 from tilec.program import Program, SourceProgram, of_module, of_text
-from tilec.resources import Resources
-from tilec.simulated_gpu import copy_back, copy_to_host
 from tilec.variant import Assembly, Variant
 from tilec.warm import PreparedCall, Warm, native
 
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
     from tilec.backend.emulator.launch import Emulation, OrderName
     from tilec.backend.reference import Array
     from tilec.driver import Compiled
+    from tilec.resources import Resources
 
 SIMULATE_VARIABLE = "TILEC_SIMULATE"
 _MAX_CALLS = 1024
@@ -182,6 +181,7 @@ class Kernel:
             driver = self._driver
             arguments = tuple(read(n, t, driver.device_of) for n, t in zip(self._names, tensors, strict=True))
             target = target_of(driver, one_device(self.signature, arguments), target or self._target)
+        check_shapes(self.signature, arguments)
         return self._variant(target, self._facts(arguments))
 
     def compiled(self, *tensors: object, target: str | None = None) -> Compiled:
@@ -223,6 +223,7 @@ class Kernel:
         dtypes = [view.dtype for view in self.signature.views]
         device = [on_device(n, a, t) for n, a, t in zip(self._names, arrays, dtypes, strict=True)]
         arguments = tuple(argument_of(a, t) for a, t in zip(device, dtypes, strict=True))
+        check_shapes(self.signature, arguments)
         facts = self._facts(arguments)
         if target is not None:
             find_target(target)
@@ -277,6 +278,8 @@ class Kernel:
 
         self._check_grad(tensors)
         arguments = tuple(read_host(n, t) for n, t in zip(self._names, tensors, strict=True))
+        check_shapes(self.signature, arguments)
+        check_memory(self.signature, arguments)
         facts = self._facts(arguments)
         passed = self._variant(self._target or DEFAULT_TARGET, facts).passed
         arrays = [host_array(n, t) for n, t in zip(self._names, tensors, strict=True)]
@@ -284,6 +287,8 @@ class Kernel:
 
     def _simulate_copies(self, tensors: Sequence[object], max_ctas: int | None) -> None:
         """Tensors on a GPU take the way over host memory."""
+        from tilec.simulated_gpu import copy_back, copy_to_host
+
         copies = [copy_to_host(n, t) for n, t in zip(self._names, tensors, strict=True)]
         self._simulate(copies, max_ctas)
         for view, tensor, copy in zip(self.signature.views, tensors, copies, strict=True):
@@ -298,14 +303,14 @@ class Kernel:
             check_grad(name, tensor)
 
     def _facts(self, arguments: Sequence[Argument]) -> tuple[Facts, ...]:
-        check_arguments(self.signature, arguments)
         return tuple(placement.facts for placement in placements_of(self.signature, arguments))
 
     def _prepare(self, tensors: Sequence[object], stream: int, max_ctas: int | None) -> PreparedCall:
         driver = self._driver
         self._check_grad(tensors)
         arguments = tuple(read(n, t, driver.device_of, stream) for n, t in zip(self._names, tensors, strict=True))
-        check_arguments(self.signature, arguments)
+        check_shapes(self.signature, arguments)
+        check_memory(self.signature, arguments)
         device = one_device(self.signature, arguments)
         placements = placements_of(self.signature, arguments)
         facts = tuple(p.facts for p in placements)

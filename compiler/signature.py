@@ -3,7 +3,7 @@
 It is data, so that a kernel that comes from the cache or from a file needs no compiler to check its arguments.
 """
 
-from __future__ import annotations
+# No postponed annotations: those of a record are read, and making them from text costs more than all else in here.
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class Signature(NamedTuple):
     def names(self) -> tuple[str, ...]:
         return tuple(view.name for view in self.views)
 
-    def fixed_to(self, target: str, facts: Sequence[Facts]) -> Signature:
+    def fixed_to(self, target: str, facts: Sequence[Facts]) -> "Signature":
         """The signature of code for this target and these classes of tensors, which takes no lesser ones."""
         views = tuple(view._replace(facts=fact) for view, fact in zip(self.views, facts, strict=True))
         return self._replace(target=target, by_hand=True, views=views)

@@ -11,10 +11,10 @@ from tilec.artifact import Artifact
 from tilec.backend.runtime.arguments import Facts
 from tilec.diagnostics import TilecError, did_you_mean
 from tilec.program import Program
-from tilec.resources import Resources
 
 if TYPE_CHECKING:
     from tilec.driver import Compiled
+    from tilec.resources import Resources
 
 
 class Assembly(Mapping[str, str]):
@@ -87,6 +87,8 @@ class Variant:
     @property
     def resources(self) -> Resources:
         """Registers, spills, memory, stages and CTAs per multiprocessor."""
+        from tilec.resources import Resources
+
         return Resources.of(self.artifact)
 
     def save(self, path: str | Path) -> None:

@@ -2,7 +2,7 @@
 
     python examples/gemm.py
 
-launches on a GPU where there is one (with torch), and otherwise executes the program's meaning with NumPy.
+launches on a GPU where there is one (with torch), and otherwise executes in the simulator.
 """
 # The extents in annotations are symbols, which linters take for forward references.
 # ruff: noqa: F821
@@ -42,7 +42,7 @@ def run(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> tuple[str, np.ndarr
         if torch.cuda.is_available():
             d = gemm(torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda())
             return torch.cuda.get_device_name(), d.cpu().numpy()
-    return "NumPy (the program's meaning)", gemm(a, b)
+    return "the simulator", gemm(a, b)
 
 
 def main() -> None:

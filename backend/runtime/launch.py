@@ -1,6 +1,6 @@
 """A compiled kernel on a device: loading, the grid, the parameters and the launch."""
 
-from __future__ import annotations
+# No postponed annotations: those of a record are read, and making them from text costs more than all else in here.
 
 import ctypes
 import math

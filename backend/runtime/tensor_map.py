@@ -5,7 +5,7 @@ name the argument, its dimension and its bytes. Sources: the CUDA driver API (th
 measurements quoted at each rule.
 """
 
-from __future__ import annotations
+# No postponed annotations: those of a record are read, and making them from text costs more than all else in here.
 
 import struct
 import threading

@@ -77,7 +77,7 @@ def print_summary(compiled: Compiled, emit: Emit) -> None:
         ("shared memory", f"{abi.smem_bytes} bytes"),
         ("tensor memory", f"{abi.tmem_columns} columns"),
         ("stages", str(abi.stages)),
-        ("barriers", ", ".join(f"{b.name} x{b.stages} (count {b.count})" for b in abi.barriers) or "none"),
+        ("barriers", ", ".join(f"{b.name} x{b.stages} (count {b.arrivals})" for b in abi.barriers) or "none"),
     ]
     if emit == "cubin" or (emit == "ptx" and find_ptxas() is not None):
         made = compiled.resources

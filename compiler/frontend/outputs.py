@@ -102,10 +102,10 @@ def _numpy_empty(name: str, inputs: Sequence[Any], shape: tuple[int, ...], dtype
     if dtype != "bf16":
         return numpy.empty(shape, _NAMES[dtype])
     # NumPy has no bfloat16 of its own: that of the inputs is taken.
-    like = next((a for a in inputs if read_host(name, a).dtype == "bf16" and isinstance(a, numpy.ndarray)), None)
-    if like is None:
+    like: list[Any] = [a for a in inputs if isinstance(a, numpy.ndarray) and read_host(name, a).dtype == "bf16"]
+    if not like:
         raise _no_bfloat16("NumPy")
-    return numpy.empty(shape, cast("Any", like).dtype)
+    return numpy.empty(shape, like[0].dtype)
 
 
 def _dtype_of(framework: str, dtype: str) -> str:

@@ -181,7 +181,8 @@ def guards(function: Function, reads: Iterable[Read]) -> list[Guard] | None:
             steps = _steps(owner, path)
             if steps is None:
                 return None
-            found.update(((id(space), key), (space, key, value)) for space, key, value in steps)
+            for step in steps:
+                found[id(step[0]), step[1]] = step
             below = _function(steps[-1][2]) if path in read.within else None
             owner = below or owner
     return list(found.values())

@@ -51,7 +51,7 @@ def test_refused(gemm: tilec.Kernel) -> None:
         ((a, b), "error: kernel gemm takes 3 arrays (A, B, D), not 2"),
         ((a, [1], d), "error: argument B is a list: the emulator takes NumPy arrays"),
         ((a, b.astype(np.float32), d), "error: argument B is an array of float32; a view of f16 is one of float16"),
-        ((a, b[0], d), "error: argument B has 1 dimensions; the kernel takes 2"),
+        ((a, b[0], d), "error: argument B has 1 dimension; the kernel takes 2"),
     ):
         with pytest.raises(tilec.TilecError) as caught:
             gemm.emulate(*arrays)

@@ -201,7 +201,7 @@ def _bias_relu() -> Meaning:
 
 def test_the_python_example() -> None:
     function = runpy.run_path(str(EXAMPLES / "gemm.py"))["gemm"]
-    program = parse_text(function.ir("f16", "f16"))
+    program = parse_text(function.kernel("f16", "f16").ir())
     line = "tma,pipeline(2),persistent"
     module = compiled(program, line)
     prove(module, f"gemm.py by {line}")

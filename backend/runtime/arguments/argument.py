@@ -1,6 +1,6 @@
 """What a call knows of one tensor, and the checks that need no more than that."""
 
-from __future__ import annotations
+# No postponed annotations: those of a record are read, and making them from text costs more than all else in here.
 
 import math
 import sys

@@ -1,6 +1,6 @@
 """How a tensor lies in memory: the facts that pick the variant of a kernel."""
 
-from __future__ import annotations
+# No postponed annotations: those of a record are read, and making them from text costs more than all else in here.
 
 from collections.abc import Sequence
 from typing import NamedTuple

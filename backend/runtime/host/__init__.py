@@ -25,7 +25,6 @@ __all__ = [
     "HostLauncher",
     "HostUnavailable",
     "LaunchEntry",
-    "callable_type",
     "open_host",
 ]
 
@@ -35,7 +34,6 @@ _HOMES = {
     "GlobalGuard": "guards",
     "Guard": "guards",
     "HostUnavailable": "unavailable",
-    "callable_type": "callable_type",
 }
 
 
