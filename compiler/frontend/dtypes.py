@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, cast
 
-from tilec.backend.runtime.arguments import ELEMENT_BYTES, Argument, read, read_host, where
-from tilec.diagnostics import TilecError
+from tilec.backend.runtime.arguments import ELEMENT_BYTES, Argument, read, read_host, where, wrong_dtype
 from tilec.frontend.tile import DType
 
 _NAMES = {"float16": "f16", "float32": "f32", "bfloat16": "bf16"}
@@ -21,8 +20,7 @@ def dtype_of(name: str, value: object) -> str:
     """
     found = _dtype_of(name, value)
     if found not in ELEMENT_BYTES:
-        *most, last = ELEMENT_BYTES
-        raise TilecError(f"argument {name} holds {found}; a view holds {', '.join(most)} or {last}")
+        raise wrong_dtype(name, found)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from tilec.backend.runtime.arguments import imported, is_host, is_torch, read_host
 from tilec.diagnostics import TilecError, kind_of
 from tilec.frontend.dtypes import shape_of
-from tilec.frontend.program import Output
+from tilec.frontend.returns import Output
 from tilec.signature import Signature
 
 _NAMES = {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}

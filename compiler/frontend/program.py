@@ -14,6 +14,7 @@ from tilec.backend.records import decode, encode, parse
 from tilec.collector import seldom_collecting
 from tilec.frontend.function import Function
 from tilec.frontend.reads import Read, constant, reads_from_json, reads_to_json, still
+from tilec.frontend.returns import Returns
 from tilec.program import Known, SourceProgram, check_pipeline, digest, recall, remember
 
 if TYPE_CHECKING:
@@ -23,35 +24,6 @@ if TYPE_CHECKING:
 
 _KEPT = 16
 """Programs of one function that differ in what is around it; the latest come first."""
-
-
-class Output(NamedTuple):
-    """A view that the kernel makes: its name, extents as in its type, and dtype."""
-
-    name: str
-    dims: tuple[int | str | None, ...]
-    dtype: str
-
-
-class Returns(NamedTuple):
-    """`outputs` stand behind the inputs among the kernel's views. `returned` are indices into them."""
-
-    outputs: tuple[Output, ...]
-    returned: tuple[int, ...]
-    as_tuple: bool
-
-    @property
-    def is_what_is_given(self) -> bool:
-        """Whether a call returns just what it was given as ``out=``: a tensor, or a tuple of several, in order."""
-        everything = tuple(range(len(self.outputs)))
-        return self.returned == everything and self.as_tuple == (len(everything) > 1)
-
-    def value(self, outputs: Sequence[Any]) -> Any:
-        """What the call returns: None where the function returns nothing."""
-        chosen = tuple(outputs[i] for i in self.returned)
-        if self.as_tuple:
-            return chosen
-        return chosen[0] if chosen else None
 
 
 class FunctionProgram(NamedTuple):
@@ -92,8 +64,7 @@ def program_of(
             return FunctionProgram(SourceProgram(entry.known, lower_again, pipeline, check), entry.returns, reads)
     lowered = _lower(function, dtypes, constants)
     check_pipeline(pipeline)
-    outputs = tuple(Output(o.name, tuple(o.dims), o.dtype) for o in lowered.outputs)
-    entry = _Entry(Known.of(lowered.module), Returns(outputs, tuple(lowered.returned), lowered.returns_tuple))
+    entry = _Entry(Known.of(lowered.module), lowered.returns)
     new = {"entry": encode(entry), "reads": reads_to_json(lowered.reads)}
     remember("function", key, json.dumps([new, *(raw for raw, _ in entries)][:_KEPT]).encode())
     return FunctionProgram(

@@ -13,6 +13,7 @@ from tilec.backend.runtime.arguments.argument import (
     check_dtype,
     check_rank,
     imported,
+    wrong_dtype,
 )
 from tilec.backend.runtime.arguments.overlap import check_overlap, check_written
 from tilec.backend.runtime.arguments.placement import ALIGNMENTS, MAX_EXTENT, Facts, Placement, check_symbols, place
@@ -42,4 +43,5 @@ __all__ = [
     "read",
     "read_host",
     "where",
+    "wrong_dtype",
 ]

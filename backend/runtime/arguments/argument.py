@@ -60,11 +60,15 @@ def check_has_memory(name: str, argument: Argument) -> Argument:
 
 def check_dtype(name: str, argument: Argument, wanted: str | None = None) -> None:
     """Check that the elements are of a type that views have, and of the type `wanted` if that is given."""
-    if argument.dtype == wanted or (wanted is None and argument.dtype in ELEMENT_BYTES):
-        return
+    if argument.dtype != wanted and (wanted is not None or argument.dtype not in ELEMENT_BYTES):
+        raise wrong_dtype(name, argument.dtype, wanted)
+
+
+def wrong_dtype(name: str, dtype: str, wanted: str | None = None) -> TilecError:
+    """The error of elements that no view has, or not the kernel's."""
     takes = "a view holds f16, bf16 or f32" if wanted is None else f"the kernel takes {wanted}"
-    raise TilecError(
-        f"argument {name} holds {argument.dtype}; {takes}", hint="convert it before the call: a call copies nothing"
+    return TilecError(
+        f"argument {name} holds {dtype}; {takes}", hint="convert it before the call: a call copies nothing"
     )
 
 

@@ -27,30 +27,19 @@ from tilec.frontend.lowering.signature import bind_parameters
 from tilec.frontend.lowering.statements import execute
 from tilec.frontend.lowering.values import View
 from tilec.frontend.reads import Read
+from tilec.frontend.returns import Output, Returns
 from tilec.verify import verify
 
 
 @dataclass(frozen=True)
-class Output:
-    """A view that the kernel makes: its name, extents as in its type, and dtype."""
-
-    name: str
-    dims: tuple[int | str | None, ...]
-    dtype: str
-
-
-@dataclass(frozen=True)
 class Lowered:
-    """A module with one kernel, whose arguments are the inputs and then `outputs`.
+    """A module with one kernel, whose arguments are the inputs and then the outputs of `returns`.
 
-    `returned` are indices into `outputs`; none if the function returns nothing. `reads`: what it took from around the
-    function; as long as all of them still hold, lowering it again gives the same.
+    `reads`: what it took from around the function; as long as all of them still hold, lowering it again gives the same.
     """
 
     module: ModuleOp
-    outputs: tuple[Output, ...]
-    returned: tuple[int, ...]
-    returns_tuple: bool
+    returns: Returns
     reads: tuple[Read, ...]
 
 
@@ -81,7 +70,7 @@ def _lower(function: Function, dtypes: Sequence[str], constants: Mapping[str, ob
     check_level(kernel)
     _drop_unused(kernel)
     verify(module)
-    return Lowered(module, _outputs(frame), indices, is_tuple, tuple(frame.state.reads))
+    return Lowered(module, Returns(_outputs(frame), indices, is_tuple), tuple(frame.state.reads))
 
 
 def _returned(frame: Frame, returned: Returned | None, kernel: KernelOp) -> tuple[tuple[int, ...], bool]:
