@@ -36,16 +36,16 @@ def _dtype_of(name: str, value: object) -> str:
             plain = str(cast("Any", getattr(dtype, "name", dtype))).removeprefix("torch.")
             known = _known[dtype] = _NAMES.get(plain, plain)
         return known
-    return _described(name, value).dtype
+    return described(name, value).dtype
 
 
 def shape_of(name: str, value: Any) -> tuple[Any, ...]:
     """The shape of argument `name`, a tensor; torch's symbolic extents stay what they are."""
     shape = getattr(value, "shape", None)
-    return _described(name, value).shape if shape is None else tuple(shape)
+    return described(name, value).shape if shape is None else tuple(shape)
 
 
-def _described(name: str, value: object) -> Argument:
-    """A tensor that says what it is only in a protocol; or no tensor, which is refused."""
+def described(name: str, value: object) -> Argument:
+    """All that a launch would read of a tensor; what is none is refused."""
     on_host = where((name,), (value,)) == "host"
     return read_host(name, value) if on_host else read(name, value, lambda _: 0)

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from tilec.backend.runtime.arguments import imported, is_host, is_torch, read_host
+from tilec.backend.runtime.arguments import check_rank, imported, is_host, is_torch, read_host
 from tilec.diagnostics import TilecError, kind_of
-from tilec.frontend.dtypes import shape_of
+from tilec.frontend.dtypes import described, shape_of
 from tilec.frontend.returns import Output
 from tilec.signature import Signature
 
@@ -22,7 +22,7 @@ def extents_of(signature: Signature, inputs: Sequence[Any]) -> dict[str, int]:
     for view, tensor in zip(signature.views, inputs, strict=False):
         shape = shape_of(view.name, tensor)
         if len(shape) != view.rank:
-            return extents  # the launch says what is wrong with it
+            check_rank(view.name, described(view.name, tensor), view.rank)
         for dim, extent in zip(view.dims, shape, strict=True):
             if isinstance(dim, str):
                 extents.setdefault(dim, int(extent))
