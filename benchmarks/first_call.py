@@ -1,8 +1,9 @@
 """First calls in fresh processes: `first_calls` measures them, `python first_call.py tilec` (or `triton`) is such a process.
 
-The clock starts after the libraries are imported and CUDA has made a tensor. Seconds: `define` until the kernel function is
-there, `call` of the first call until it returns, `wait` until the GPU is done, `other` of the first call of the same
-function with another tile, until it returns. `modules`: those of the compiler that were imported up to the first call.
+The clock starts after the libraries are imported and CUDA has made a tensor. Seconds: `names` until the names that a kernel is
+written with are there (``import tilec`` alone imports nothing of it), `define` until the kernel function is there, `call` of
+the first call until it returns, `wait` until the GPU is done, `other` of the first call of the same function with another tile,
+until it returns. `modules`: those of the compiler that were imported up to the first call.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def first_calls(repeats: int, *, warm: bool) -> list[Measurements]:
                     raise SystemExit(f"a process with a warm disk cache imported {', '.join(found['modules'])}")
                 named = {
                     "first call": found["call"],
+                    "names of the library, definition and first call": found["names"] + found["define"] + found["call"],
                     "definition and first call": found["define"] + found["call"],
                     "definition, first call, GPU done": found["define"] + found["call"] + found["wait"],
                     "another tile, same process": found["other"],
@@ -59,11 +61,12 @@ def first_call(library: str, cache: Path, *, warm: bool) -> dict[str, Any]:
         "TILEC_CACHE_DIR": str(cache / "tilec") if warm else "off",
         "TRITON_CACHE_DIR": str(cache / "triton"),
     }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     ran = subprocess.run(
         [sys.executable, __file__, library],
         capture_output=True,
         text=True,
-        env=environment,
+        env={**environment, "PYTHONPYCACHEPREFIX": str(cache.parent / "bytecode")},
         timeout=300,
     )
     if ran.returncode:
@@ -97,7 +100,7 @@ def main(library: str) -> None:
     want = a.double() @ b.double().t()
     torch.cuda.synchronize()
     if library == "tilec":
-        import tilec  # noqa: F401
+        import tilec
     else:
         import triton  # pyright: ignore[reportMissingImports]
         import triton.tools.tensor_descriptor  # pyright: ignore[reportMissingImports]  # noqa: F401
@@ -108,6 +111,9 @@ def main(library: str) -> None:
         if not error < 1e-3:
             raise SystemExit(f"{what} of {library}: relative error {error:.2e}: wrong result")
 
+    imported = time.perf_counter()
+    if library == "tilec":
+        _ = tilec.jit, tilec.tile  # pyright: ignore[reportPossiblyUnboundVariable]
     start = time.perf_counter()
     first, other = of_tilec() if library == "tilec" else of_triton()
     defined = time.perf_counter()
@@ -123,7 +129,13 @@ def main(library: str) -> None:
     other(a, b, d)
     compiled = time.perf_counter()
     check("the other tile")
-    seconds = {"define": defined - start, "call": called - defined, "wait": done - called, "other": compiled - again}
+    seconds = {
+        "names": start - imported,
+        "define": defined - start,
+        "call": called - defined,
+        "wait": done - called,
+        "other": compiled - again,
+    }
     print(json.dumps({**seconds, "modules": modules}))
 
 
