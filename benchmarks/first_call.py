@@ -66,7 +66,7 @@ def first_call(library: str, cache: Path, *, warm: bool) -> dict[str, Any]:
         [sys.executable, __file__, library],
         capture_output=True,
         text=True,
-        env={**environment, "PYTHONPYCACHEPREFIX": str(cache.parent / "bytecode")},
+        env=environment,
         timeout=300,
     )
     if ran.returncode:
