@@ -10,27 +10,55 @@ from xdsl.dialects.builtin import ModuleOp
 from tilec.backend.reference import Array
 from tilec.backend.runtime.launch import no_persistent_grid
 from tilec.backend.simulator import run
+from tilec.diagnostics import TilecError
 from tilec.driver import find_kernel
-from tilec.signature import Signature
+from tilec.signature import Signature, ViewSpec
 from tilec.simulation import grid_size, scheduler
 
+_BLANK = {"f16": 0x7E5A, "bf16": 0x7FDA, "f32": 0x7FC05A5A}
+"""NaNs that no kernel computes."""
 
-def run_on_host(module: ModuleOp, signature: Signature, arrays: Sequence[Array], max_ctas: int | None) -> None:
+
+def run_on_host(
+    module: ModuleOp, signature: Signature, arrays: Sequence[Array], max_ctas: int | None, new: int = 0
+) -> None:
     """Execute an asynchronous kernel on one array for each view; outputs are written in place.
 
-    Arrays of bf16 views hold its bits, as uint16. Raises `tilec.backend.simulator.Fault` for what no GPU would do right.
+    Arrays of bf16 views hold its bits, as uint16. The last `new` arrays are new, and hold nothing: all of them must be
+    written. Raises TilecError where they are not, and `tilec.backend.simulator.Fault` for what no GPU would do right.
     """
     kernel = find_kernel(module)
     if max_ctas is not None and scheduler(kernel) is None:
         raise no_persistent_grid()
     if any(0 in array.shape for array, view in zip(arrays, signature.views, strict=True) if view.written):
         return  # no tile
+    fresh = list(zip(signature.views, arrays, strict=True))[len(arrays) - new :]
+    for view, array in fresh:
+        _bits(array)[...] = _BLANK[view.dtype]
     # The simulator's elements of bf16 are float32, which holds all of them.
     held = [_widened(a) if v.dtype == "bf16" else a for a, v in zip(arrays, signature.views, strict=True)]
     run(module, held, ctas=grid_size(kernel, held, max_ctas))
     for array, computed, view in zip(arrays, held, signature.views, strict=True):
         if view.written and view.dtype == "bf16":
             array[...] = computed.view(np.uint32) >> 16
+
+    for view, array in fresh:
+        _check_written(view, array)
+
+
+def _check_written(view: ViewSpec, array: Array) -> None:
+    blank = _bits(array) == _BLANK[view.dtype]
+    count = int(np.count_nonzero(blank))
+    if count:
+        first = ", ".join(str(int(i)) for i in np.unravel_index(int(np.argmax(blank)), blank.shape))
+        raise TilecError(
+            f"{count} of the {blank.size} elements of output {view.name} are never written, the first at [{first}]",
+            hint=f"let the grid run over {view.name}, in steps of the tiles that are stored to it",
+        )
+
+
+def _bits(array: Array) -> Array:
+    return array.view(np.uint32 if array.itemsize == 4 else np.uint16)
 
 
 def _widened(bits: Array) -> Array:

@@ -23,6 +23,7 @@ from tilec.backend.runtime.arguments import (
     host_array,
     identity,
     imported,
+    is_host,
     is_torch,
     read,
     read_host,
@@ -36,7 +37,7 @@ from tilec.call_checks import check_count, check_memory, check_shapes, one_devic
 from tilec.diagnostics import TilecError, kind_of
 from tilec.program import Program, SourceProgram, of_module, of_text
 from tilec.variant import Assembly, Variant
-from tilec.warm import PreparedCall, Warm, native
+from tilec.warm import PreparedCall, Warm, native, untraced
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -139,15 +140,27 @@ class Kernel:
         """
         self.call_through_python(*tensors, stream=stream, max_ctas=max_ctas)
 
+    def call_with_new(
+        self, tensors: Sequence[object], new: Sequence[object], stream: object, max_ctas: int | None
+    ) -> None:
+        """A call with outputs that hold nothing: in host memory it is an error if the kernel does not write all of them."""
+        if new and is_host(self._names[-1], new[-1]):
+            self._call((*tensors, *new), stream, max_ctas, len(new))
+        else:
+            self(*tensors, *new, stream=stream, max_ctas=max_ctas)
+
     def call_through_python(self, *tensors: object, stream: object = None, max_ctas: int | None = None) -> None:
         """What a call does that has not been made before with tensors like these."""
+        untraced(self._call)(tensors, stream, max_ctas, 0)
+
+    def _call(self, tensors: Sequence[object], stream: object, max_ctas: int | None, new: int) -> None:
         if max_ctas is not None and not hasattr(max_ctas, "__index__"):
             raise TilecError(f"max_ctas is an integer, not {kind_of(max_ctas)}")
         check_count(self.signature, "tensors", len(tensors))
         if os.environ.get(SIMULATE_VARIABLE) == "1":
-            self._simulate_copies(tensors, max_ctas)
+            self._simulate_copies(tensors, max_ctas, new)
         elif where(self._names, tensors) == "host":
-            self._simulate(tensors, max_ctas)
+            self._simulate(tensors, max_ctas, new)
         else:
             call = self._launch(tensors, stream, max_ctas)
             if max_ctas is None:
@@ -227,10 +240,10 @@ class Kernel:
         facts = self._facts(arguments)
         if target is not None:
             find_target(target)
-        artifact = self._variant(target or self._target or DEFAULT_TARGET, facts).artifact
+        variant = self._variant(target or self._target or DEFAULT_TARGET, facts)
         return emulate_kernel(
-            artifact.abi,
-            artifact.ptx,
+            variant.artifact.abi,
+            variant.ptx,
             cast("Sequence[Array]", arrays),
             max_ctas=max_ctas,
             order=order,
@@ -273,7 +286,7 @@ class Kernel:
             self._calls[key] = call
         return call
 
-    def _simulate(self, tensors: Sequence[object], max_ctas: int | None) -> None:
+    def _simulate(self, tensors: Sequence[object], max_ctas: int | None, new: int) -> None:
         from tilec.hosted import run_on_host
 
         self._check_grad(tensors)
@@ -283,14 +296,14 @@ class Kernel:
         facts = self._facts(arguments)
         passed = self._variant(self._target or DEFAULT_TARGET, facts).passed
         arrays = [host_array(n, t) for n, t in zip(self._names, tensors, strict=True)]
-        run_on_host(passed.asynchronous, self.signature, arrays, max_ctas)
+        run_on_host(passed.asynchronous, self.signature, arrays, max_ctas, new)
 
-    def _simulate_copies(self, tensors: Sequence[object], max_ctas: int | None) -> None:
+    def _simulate_copies(self, tensors: Sequence[object], max_ctas: int | None, new: int) -> None:
         """Tensors on a GPU take the way over host memory."""
         from tilec.simulated_gpu import copy_back, copy_to_host
 
         copies = [copy_to_host(n, t) for n, t in zip(self._names, tensors, strict=True)]
-        self._simulate(copies, max_ctas)
+        self._simulate(copies, max_ctas, new)
         for view, tensor, copy in zip(self.signature.views, tensors, copies, strict=True):
             if view.written and copy is not tensor:
                 copy_back(tensor, copy)

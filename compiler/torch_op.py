@@ -108,7 +108,9 @@ def _schema_of(function: Function, parameter: Parameter, mutated: Sequence[str])
     if parameter.kind == "view":
         place = list(mutated).index(parameter.name) if parameter.name in mutated else None
         return f"Tensor {parameter.name}" if place is None else f"Tensor(a{place}!) {parameter.name}"
-    kind = type(parameter.default) if parameter.default is not MISSING else next(iter(parameter.classes), None)
+    kind = type(parameter.default) if parameter.default is not MISSING else next(reversed(parameter.classes), None)
+    if float in parameter.classes:  # it takes integers as well
+        kind = float
     if kind not in _SCHEMA_TYPES:
         raise TilecError(
             f"the operator of {function.name} cannot tell the type of its constant {parameter.name}",

@@ -23,6 +23,9 @@ class Assembly(Mapping[str, str]):
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = makers
 
+    def __repr__(self) -> str:
+        return f"<Assembly: {', '.join(self._makers)}>"
+
     def __getitem__(self, name: str) -> str:
         make = self._makers.get(name)
         if make is None:
@@ -82,7 +85,12 @@ class Variant:
     @property
     def asm(self) -> Assembly:
         """``["llvm"]``, ``["ptx"]``, and ``["sass"]`` where ptxas and nvdisasm are installed."""
-        return Assembly({"llvm": lambda: self.compiled.llvm, "ptx": lambda: self.artifact.ptx, "sass": self._sass})
+        return Assembly({"llvm": lambda: self.compiled.llvm, "ptx": lambda: self.ptx, "sass": self._sass})
+
+    @property
+    def ptx(self) -> str:
+        """Raises TilecError for a kernel that was loaded from its machine code alone."""
+        return self.artifact.ptx or self.compiled.ptx
 
     @property
     def resources(self) -> Resources:
@@ -92,9 +100,17 @@ class Variant:
         return Resources.of(self.artifact)
 
     def save(self, path: str | Path) -> None:
-        """Write the machine code to `path`, and beside it a JSON file with all that a launch needs: for `tilec.load`."""
+        """Write the machine code to `path`, and beside it a JSON file with all that a launch needs: for `tilec.load`.
+
+        The name of a cubin ends with ``.cubin``, which may be left out.
+        """
         from tilec.ahead_of_time import save
 
+        if Path(path).suffix not in ("", ".cubin"):
+            raise TilecError(
+                f"{path} is no name of a cubin",
+                hint=f"name it {Path(path).with_suffix('.cubin')}; {Path(path).stem}.json comes beside it",
+            )
         save(self.artifact, self._program.signature, Path(path).with_suffix(".cubin"))
 
     def _sass(self) -> str:

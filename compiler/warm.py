@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilec.backend.runtime.host import Guard, Host, HostLauncher, LaunchEntry
 
 _T = TypeVar("_T")
+_AS_OPERATOR = "a kernel is compiled by tilec: wrap it with tilec.torch_op to have it in the graph"
 _lock = threading.Lock()
 
 
@@ -108,6 +109,9 @@ class Warm:
 
 def native(cls: type[_T]) -> type[_T]:
     """The class whose instances a launcher can be attached to: one under `cls`, or `cls` itself where there can be none."""
+    # What torch._dynamo.disable sets, which must not be imported for it.
+    setattr(cls.__call__, "_torchdynamo_disable", True)  # noqa: B010
+    setattr(cls.__call__, "_torchdynamo_disable_msg", _AS_OPERATOR)  # noqa: B010
     try:
         made = callable_type(cls)
     except HostUnavailable:
@@ -117,6 +121,14 @@ def native(cls: type[_T]) -> type[_T]:
 
 
 _native: list[type] = []
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def untraced(function: _F) -> _F:
+    """The function, which `torch.compile` is to call as it is: it would follow the call into the compiler."""
+    dynamo = imported("torch._dynamo")
+    return function if dynamo is None else dynamo.disable(function, reason=_AS_OPERATOR)
 
 
 def _refused(driver: CudaDriver, status: int, entry: LaunchEntry) -> NoReturn:

@@ -22,7 +22,7 @@ from tilec.frontend.outputs import extents_of, given_outputs, new_outputs
 from tilec.frontend.program import FunctionProgram, Returns, program_of
 from tilec.frontend.reads import constant, guards
 from tilec.kernel import Kernel, make_kernel
-from tilec.warm import Warm, native
+from tilec.warm import Warm, native, untraced
 
 if TYPE_CHECKING:
     from tilec.backend.runtime.driver import Driver
@@ -119,12 +119,18 @@ class JitFunction:
         self, *arguments: Any, out: Any = None, stream: object = None, max_ctas: int | None = None, **named: Any
     ) -> Any:
         """What a call does that has not been made before with arguments like these."""
+        return untraced(self._call)(arguments, out, stream, max_ctas, named)
+
+    def _call(
+        self, arguments: Sequence[Any], out: Any, stream: object, max_ctas: int | None, named: Mapping[str, Any]
+    ) -> Any:
         inputs, made = self.bound(arguments, named)
-        if out is None:
-            outputs = made.new_outputs(inputs, stream)
-        else:
+        if out is not None:
             outputs = given_outputs(self.function.name, made.returns.outputs, out)
-        made.kernel(*inputs, *outputs, stream=stream, max_ctas=max_ctas)
+            made.kernel(*inputs, *outputs, stream=stream, max_ctas=max_ctas)
+        else:
+            outputs = made.new_outputs(inputs, stream)
+            made.kernel.call_with_new(inputs, outputs, stream, max_ctas)
         if not named and max_ctas is None and len(arguments) == len(inputs):
             self._remember(made, inputs, outputs)
         return made.returns.value(outputs)

@@ -48,3 +48,22 @@ def product_into(A: tile.View[M, K], B: tile.View[N, K], D: tile.View[M, N]):
             tile.copy(B[n, k], b)
             tile.mma(acc, a, b)
         tile.copy(acc, D[m, n])
+
+
+def holes(A: tile.View["M", "K"]):
+    """Every second block of 64 rows."""
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(128, 64)):
+        a = tile.smem(64, 64, A.dtype)
+        tile.copy(A[m, k], a)
+        tile.copy(a, D[m, k])
+    return D
+
+
+def scaled(A: tile.View["M", "K"], factor: float):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(64, 64)):
+        a = tile.smem(64, 64, A.dtype)
+        tile.copy(A[m, k], a)
+        tile.copy(tile.load(a) * factor, D[m, k])
+    return D

@@ -350,3 +350,15 @@ def test_gpu_calls_can_be_sent_to_the_simulator(monkeypatch: pytest.MonkeyPatch)
     function(on_gpu(A, 0x10000), on_gpu(B, 0x20000), out=on_gpu(out, 0x40000))
     assert np.array_equal(out, wanted(A, B))
     assert driver.launched == []
+
+
+def test_outputs_that_are_not_written_everywhere() -> None:
+    holes = tilec.jit(operator_kernels.holes)
+    assert refused(lambda: holes(A)) == (
+        "error: 320 of the 2880 elements of output D are never written, the first at [64, 0]\n"
+        "hint: let the grid run over D, in steps of the tiles that are stored to it"
+    )
+    d = np.zeros((72, 40), np.float16)
+    holes(A, out=d)  # who gives an output knows what is in there
+    assert np.array_equal(d[:64], A[:64]) and not d[64:].any()
+    assert refused(lambda: holes(torch.from_numpy(A).bfloat16())).startswith("error: 320 of the 2880 elements of output D")

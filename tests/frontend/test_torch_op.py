@@ -145,3 +145,20 @@ def test_what_no_operator_is_made_of() -> None:
         with pytest.raises(TilecError) as caught:
             tilec.torch_op(tilec.jit(operator_kernels.product), name=name)
         assert str(caught.value) == f"error: '{name}' is no name of an operator\nhint: as in \"mine::gemm\""
+
+
+def test_a_constant_that_is_a_float() -> None:
+    op = tilec.torch_op(tilec.jit(pipeline="tma")(operator_kernels.scaled), name=next(_names))
+    assert str(op._opoverload._schema).partition("(")[2] == "Tensor A, float factor) -> Tensor"
+    a = integers(72, 40)
+    assert torch.equal(op(a, 2.0), a * 2) and torch.equal(op(a, 0.5), a / 2)
+
+
+def test_a_kernel_that_is_no_operator_breaks_the_graph(compiled_anew: None) -> None:
+    kernel = tilec.jit(pipeline=PIPELINE)(operator_kernels.product)
+    a, b = integers(72, 40), integers(136, 40)
+    function = torch.compile(lambda x, y: kernel(x + 1, y) * 2, backend="eager")
+    assert torch.equal(function(a, b), product(a + 1, b) * 2)
+    whole = torch.compile(lambda x, y: kernel(x, y), backend="eager", fullgraph=True)
+    with pytest.raises(Exception, match=r"wrap it with tilec\.torch_op to have it in the graph"):
+        whole(a, b)
