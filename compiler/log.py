@@ -55,11 +55,21 @@ def recompiles(
     tell(f"{signature.name} is compiled again: {'; '.join(changes)}")
 
 
-def another_program(name: str, wanted: Mapping[str, str], made: Mapping[str, str]) -> None:
-    """A function is about to be lowered for other `wanted` element types and constants than `made`, the ones before."""
-    if tells("recompiles"):
-        changes = [f"{what} is {value}, so far {made[what]}" for what, value in wanted.items() if made[what] != value]
-        tell(f"{name} is compiled again: {'; '.join(changes) or 'a value around it has changed'}")
+def another_program(name: str, wanted: Mapping[str, str], made: Sequence[Mapping[str, str]]) -> None:
+    """A function was lowered for `wanted`: element types, constants and values around it; `made` are the ones before."""
+    if not made or not tells("recompiles"):
+        return
+    # What differs from the one that is most alike says why none of them would do.
+    changes = min((_changes(wanted, earlier) for earlier in reversed(made)), key=len)
+    tell(f"{name} is compiled again: {'; '.join(changes) or 'a function that it calls has changed'}")
+
+
+def _changes(wanted: Mapping[str, str], made: Mapping[str, str]) -> list[str]:
+    return [
+        f"{what} is {value}, so far {made.get(what, 'not read')}"
+        for what, value in wanted.items()
+        if made.get(what) != value
+    ]
 
 
 @cache

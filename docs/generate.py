@@ -1,4 +1,4 @@
-"""Writes ``dialect.md`` and ``passes.md`` from the docstrings: ``python docs/generate.py [FOLDER]``."""
+"""Writes ``dialect.md``, ``passes.md`` and ``words.md`` from the docstrings: ``python docs/generate.py [FOLDER]``."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from xdsl.irdl import (
 from xdsl.traits import is_side_effect_free
 
 from tilec.dialects.tile import Tile
+from tilec.frontend.tile import bulk, compute, mbarrier, memory, structure, sync, tmem, types
 from tilec.passes import PASSES, summary
 from tilec.spec import describe_options
 
@@ -70,7 +71,66 @@ def passes_page() -> str:
     return "\n\n".join(sections) + "\n"
 
 
-PAGES: dict[str, Callable[[], str]] = {"dialect.md": dialect_page, "passes.md": passes_page}
+def words_page() -> str:
+    """All words of Python kernels, module by module of their stubs."""
+    sections = ["# The words of Python kernels", _NOTE, inspect.cleandoc(_WORDS)]
+    for module in (structure, memory, compute, mbarrier, sync, bulk, tmem, types):
+        first_line = (module.__doc__ or "").strip().split("\n")[0]
+        sections.append(f"## {first_line.rstrip('.')}")
+        within = module.__name__.rpartition(".")[2]
+        prefix = f"tile.{within}" if module in (mbarrier, bulk, tmem) else "tile"
+        for name, value in vars(module).items():
+            own = not name.startswith("_") and getattr(value, "__module__", None) == module.__name__ and value.__doc__
+            if not own or isinstance(value, types.DType) or (isinstance(value, type) and module is not types):
+                continue
+            sections += _word(f"{prefix}.{name}", value)
+            if hasattr(value, "expect_tx"):
+                sections += _word(f"{prefix}.{name}.expect_tx", value.expect_tx)
+    return "\n\n".join(sections) + "\n"
+
+
+def _word(name: str, value: object) -> list[str]:
+    """A function with its parameters, or a class with what can be read of its values."""
+    text = inspect.cleandoc(getattr(value, "__doc__", None) or "")
+    if not isinstance(value, type):
+        function = value if inspect.isroutine(value) else type(value).__call__
+        return [f"### `{name}({_parameters(function)})`", text]
+    members = [m for m in vars(value) if not m.startswith("_") and not m.isupper()]
+    return [f"### `{name}`", text, *([f"Of a value: `.{'`, `.'.join(members)}`."] if members else [])]
+
+
+def _parameters(function: Callable[..., object]) -> str:
+    """Names and defaults; types stand in the text."""
+    shown: list[str] = []
+    star = False
+    for one in inspect.signature(function).parameters.values():
+        if one.name == "self":
+            continue
+        if one.kind is one.KEYWORD_ONLY and not star:
+            star = True
+            shown += [] if shown and shown[-1].startswith("*") else ["*"]
+        star = star or one.kind is one.VAR_POSITIONAL
+        default = "" if one.default is one.empty else f"={one.default!r}"
+        shown.append(f"{'*' if one.kind is one.VAR_POSITIONAL else ''}{one.name}{default}")
+    return ", ".join(shown)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "dialect.md": dialect_page,
+    "passes.md": passes_page,
+    "words.md": words_page,
+}
+
+_WORDS = """
+A kernel is a Python function that is read, not run; `tile.X` is the dialect's operation `tile.X` ([dialect.md](dialect.md)). What Python writes
+better has another spelling: `ring[s]` is `tile.slot`, `acc[:, 64:128]` is `tile.slice`, `r + s` is `tile.add`. [python.md](python.md) tells
+the story; what stands here is the reference.
+
+Numbers that are known when the kernel is compiled may be anything that Python computes. Numbers known at run time (offsets, extents, phases) have
+`+ - * // %`, shifts, `& | ^` and comparisons; they are unsigned. Register tiles have `+ - *` and `tile.max` with each other, with a row
+(added to every row) and with numbers, and `r.to(dtype)`. In a synchronous kernel the only control flow at run time is `tile.grid` and `tile.range`;
+`range` is unrolled.
+"""
 
 _DIALECT = """
 Whole-tile programs: synchronous (L0) and asynchronous (L1). `docs/architecture.md` says how the levels fit together, and

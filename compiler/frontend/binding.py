@@ -56,7 +56,9 @@ def _constant(function: Function, parameter: Parameter, given: Mapping[str, Any]
     if not parameter.takes(value) or not is_constant(value):
         wanted = parameter.annotation.rpartition(".")[2]
         kind = "a compile-time value: int, float, bool, str, dtype" if wanted == "constexpr" else f"a constant {wanted}"
-        raise TilecError(f"{parameter.name} of {function.name} is {kind}, not {kind_of(value)}")
+        plain = getattr(value, "item", None)  # a number of NumPy's
+        hint = f"pass {parameter.name}={plain()!r}" if callable(plain) and getattr(value, "ndim", None) == 0 else None
+        raise TilecError(f"{parameter.name} of {function.name} is {kind}, not {kind_of(value)}", hint=hint)
     return value
 
 

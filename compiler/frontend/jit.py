@@ -172,7 +172,7 @@ class JitFunction:
         if self._last is None:
             types = ", ".join('"f16"' for p in self.function.parameters if p.kind == "view")
             raise TilecError(
-                f"{self.function.name} has not been called yet",
+                f"no call of {self.function.name} has made a kernel yet",
                 hint=f"call it, or name the element types: {self.function.name}.kernel({types})",
             )
         return self._last
@@ -210,12 +210,21 @@ class JitFunction:
         return next((p for p in self._programs.get(key, ()) if p.program.holds(function)), None)
 
     def _make(self, dtypes: tuple[str, ...], constants: tuple[tuple[str, object], ...]) -> Made:
-        earlier = [made for group in self._programs.values() for made in group]
-        if earlier:
-            log.another_program(self.function.name, _settings(dtypes, constants), earlier[-1].settings)
         found = program_of(self.function, dtypes, dict(constants), self._pipeline, self._check)
+        settings = self._settings(dtypes, constants, found)
+        log.another_program(
+            self.function.name, settings, [p.settings for group in self._programs.values() for p in group]
+        )
         kernel = make_kernel(found.program, target=self._target, driver=self._driver)
-        return Made(found, kernel, _settings(dtypes, constants))
+        return Made(found, kernel, settings)
+
+    def _settings(
+        self, dtypes: Sequence[str], constants: Sequence[tuple[str, object]], found: FunctionProgram
+    ) -> dict[str, str]:
+        """What the program depends on, in words."""
+        views = [p.name for p in self.function.parameters if p.kind == "view"]
+        around = {".".join((*read.within, read.path)): str(read.fact[1]) for read in found.reads}
+        return around | dict(zip(views, dtypes, strict=True)) | {name: repr(value) for name, value in constants}
 
 
 class Made(NamedTuple):
@@ -236,11 +245,6 @@ class Made(NamedTuple):
     def new_outputs(self, inputs: Sequence[Any], stream: object) -> tuple[Any, ...]:
         extents = extents_of(self.signature, inputs)
         return new_outputs(self.returns.outputs, extents, self.signature.names, inputs, stream)
-
-
-def _settings(dtypes: Sequence[str], constants: Sequence[tuple[str, object]]) -> dict[str, str]:
-    types = {f"input {i}": dtype for i, dtype in enumerate(dtypes)}
-    return types | {name: repr(value) for name, value in constants}
 
 
 def _recipe(tensor: Any) -> Callable[[], Any]:

@@ -31,6 +31,8 @@ def extents_of(signature: Signature, inputs: Sequence[Any]) -> dict[str, int]:
 
 def given_outputs(name: str, outputs: Sequence[Output], out: Any) -> tuple[Any, ...]:
     """What the caller gave as ``out=``: a tensor, or a tuple where there are several."""
+    if isinstance(out, list):
+        raise TilecError("out= is a tensor, or a tuple of them, not a list", hint="write parentheses: out=(d, e)")
     given = cast("tuple[Any, ...]", out if isinstance(out, tuple) else (out,))
     if len(given) != len(outputs):
         names = ", ".join(o.name for o in outputs)

@@ -71,5 +71,9 @@ def two_outputs(A: tile.View["M", 64], B: tile.View["N", 64]):
 
 @tilec.jit(pipeline="tmaa")
 def bad_pipeline(A: tile.View["M", "K"], B: tile.View["N", "K"]):
-    D = tile.empty("M", "N", dtype=A.dtype)
+    D = tile.empty("M", "K", dtype=A.dtype)
+    for m, k in tile.grid(D, step=(64, 64)):
+        a = tile.smem(64, 64, A.dtype)
+        tile.copy(A[m, k], a)
+        tile.copy(a, D[m, k])
     return D
