@@ -243,7 +243,9 @@ def test_arguments_of_a_launch_that_are_no_tensors() -> None:
 
     hint = "\nhint: pass tensors of torch, arrays of NumPy or numba-cuda, or arrays with DLPack or an array interface"
     assert refused(a, a, out=3) == f"error: argument D is an int, not a tensor{hint}"
-    assert refused(a, a, out=[a]) == f"error: argument D is a list, not a tensor{hint}"
+    assert refused(a, a, out=[a]) == (
+        "error: out= is a tensor, or a tuple of them, not a list\nhint: write parentheses: out=(d, e)"
+    )
     assert refused(a, a, out=(None,)) == f"error: argument D is None, not a tensor{hint}"
     assert refused("f16", "f16") == f"error: argument A is a str, not a tensor{hint}"
     assert refused(a, "f16") == f"error: argument B is a str, not a tensor{hint}"
