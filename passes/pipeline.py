@@ -104,7 +104,11 @@ def _pipeline(kernel: KernelOp, stages: int, lag: int | None) -> None:
     block = _body_of(kernel)
     loops = loops_with_loads(block)
     if not loops:
-        fail(kernel, "no loop with loads: there is nothing to run ahead of", hint="put the loads into a tile.for (in Python, a tile.range)")
+        fail(
+            kernel,
+            "no loop with loads: there is nothing to run ahead of",
+            hint="put the loads into a tile.for (in Python, a tile.range)",
+        )
     plans: list[Schedule] = []
     for loop in loops:
         found = schedule(loop)

@@ -63,6 +63,7 @@ def program_of(
 
             return FunctionProgram(SourceProgram(entry.known, lower_again, pipeline, check), entry.returns, reads)
     lowered = _lower(function, dtypes, constants)
+    _check(lowered)
     check_pipeline(pipeline)
     entry = _Entry(Known.of(lowered.module), lowered.returns)
     new = {"entry": encode(entry), "reads": reads_to_json(lowered.reads)}
@@ -77,6 +78,12 @@ def _lower(function: Function, dtypes: Sequence[str], constants: Mapping[str, ob
         from tilec.frontend.lowering import lower
 
         return lower(function, dtypes, constants)
+
+
+def _check(lowered: Lowered) -> None:
+    from tilec.frontend.lowering.outputs import check_outputs
+
+    check_outputs(lowered.module, len(lowered.returns.outputs))
 
 
 def _recalled(key: str) -> list[tuple[dict[str, Any], _Entry]]:

@@ -361,4 +361,6 @@ def test_outputs_that_are_not_written_everywhere() -> None:
     d = np.zeros((72, 40), np.float16)
     holes(A, out=d)  # who gives an output knows what is in there
     assert np.array_equal(d[:64], A[:64]) and not d[64:].any()
-    assert refused(lambda: holes(torch.from_numpy(A).bfloat16())).startswith("error: 320 of the 2880 elements of output D")
+    assert refused(lambda: holes(torch.from_numpy(A).bfloat16())).startswith(
+        "error: 320 of the 2880 elements of output D"
+    )

@@ -220,7 +220,7 @@ def kernel(A: tile.View["M", 64], D: tile.View["M", 64]):
 def test_a_file_that_has_changed_since_its_import(tmp_path: Path) -> None:
     path = tmp_path / "file.py"
     function = function_in(path, KERNEL)
-    assert lower(Function.read(function), ("f16", "f16"), {}).returned == ()
+    assert lower(Function.read(function), ("f16", "f16"), {}).returns.returned == ()
     path.write_text(KERNEL.replace("step=(64, 64)", "step=(32, 64)"))
     linecache.clearcache()
     with pytest.raises(TilecError) as error:
@@ -232,7 +232,7 @@ def test_a_file_that_has_changed_since_its_import(tmp_path: Path) -> None:
     )
     path.write_text(KERNEL + "\n\nprint('another line behind it')\n")
     linecache.clearcache()
-    assert lower(Function.read(function), ("f16", "f16"), {}).returned == ()
+    assert lower(Function.read(function), ("f16", "f16"), {}).returns.returned == ()
 
 
 @pytest.mark.parametrize(

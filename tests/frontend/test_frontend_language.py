@@ -38,7 +38,7 @@ def test_the_function_is_the_tile_code_in_its_docstring(name: str) -> None:
     parsed = parse_text(inspect.getdoc(SAID[name]) or "", f"{name}.tile")
     dtypes = [view.dtype.name for view in kernel_of(parsed).views]
     result = lowered(SAID[name], *dtypes)
-    assert (result.outputs, result.returned, result.returns_tuple) == ((), (), False)
+    assert (result.returns.outputs, result.returns.returned, result.returns.as_tuple) == ((), (), False)
     assert canonical(result.module) == canonical(parsed)
 
 
@@ -47,8 +47,8 @@ def test_constants_of_every_class_are_part_of_the_program() -> None:
     result = lowered(python_language.of_constants, "f16", **constants)
     text = str(result.module)
     assert "step (32, 64)" in text and "tile.splat 0.5" in text and "%D: !tile.view<MxBNxbf16>" in text
-    assert [(o.name, o.dims, o.dtype) for o in result.outputs] == [("D", ("M", "BN"), "bf16")]
-    assert (result.returned, result.returns_tuple) == ((0,), True)
+    assert [(o.name, o.dims, o.dtype) for o in result.returns.outputs] == [("D", ("M", "BN"), "bf16")]
+    assert (result.returns.returned, result.returns.as_tuple) == ((0,), True)
     wide = str(lowered(python_language.of_constants, "f16", **{**constants, "wide": True, "dtype": "f32"}).module)
     assert "step (64, 64)" in wide and "%D: !tile.view<MxBNxf32>" in wide
 
@@ -132,8 +132,8 @@ def test_a_kernel_whose_code_a_test_runner_has_rewritten() -> None:
 
 def test_outputs_have_names_of_their_own() -> None:
     result = lowered(python_language.of_many_outputs, "f16")
-    assert [o.name for o in result.outputs] == ["made", "made2", "A2", "out"]
-    assert (result.returned, result.returns_tuple) == ((3, 0, 1, 2), True)
+    assert [o.name for o in result.returns.outputs] == ["made", "made2", "A2", "out"]
+    assert (result.returns.returned, result.returns.as_tuple) == ((3, 0, 1, 2), True)
     names = [argument.name_hint for argument in kernel_of(result.module).body.block.args]
     assert names == ["A", "made", "made2", "A2", "out"]
 

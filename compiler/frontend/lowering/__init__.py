@@ -22,7 +22,6 @@ from tilec.frontend.lowering.expressions import evaluate
 from tilec.frontend.lowering.frame import Frame, Returned, State
 from tilec.frontend.lowering.level import check_level
 from tilec.frontend.lowering.names import Liveness
-from tilec.frontend.lowering.outputs import check_outputs
 from tilec.frontend.lowering.scope import Scope
 from tilec.frontend.lowering.signature import bind_parameters
 from tilec.frontend.lowering.statements import execute
@@ -69,7 +68,6 @@ def _lower(function: Function, dtypes: Sequence[str], constants: Mapping[str, ob
     module.location = kernel.location
     indices, is_tuple = _returned(frame, returned, kernel)
     check_level(kernel)
-    check_outputs(kernel, frame.state.outputs)
     _drop_unused(kernel)
     verify(module)
     return Lowered(module, Returns(_outputs(frame), indices, is_tuple), tuple(frame.state.reads))

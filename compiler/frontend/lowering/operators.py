@@ -7,7 +7,7 @@ import ast
 from tilec.frontend.lowering import constants, scalars
 from tilec.frontend.lowering.arguments import Argument
 from tilec.frontend.lowering.frame import Site, shown
-from tilec.frontend.lowering.values import Scalar, Thing, Value, is_constant, kind
+from tilec.frontend.lowering.values import Acc, Place, Scalar, Smem, Thing, Value, View, is_constant, kind
 from tilec.frontend.lowering.vocabulary import VOCABULARY
 
 BINARY: dict[type[ast.operator], str] = {
@@ -38,6 +38,9 @@ COMPARE: dict[type[ast.cmpop], str] = {
     ast.In: "in",
     ast.NotIn: "not in",
 }
+_LOAD, _COPY = "load it to registers first: tile.load(...)", "copy a tile of it to shared memory, and load that"
+_TO_REGISTERS: dict[type[Thing], str] = {Smem: _LOAD, Acc: _LOAD, View: _COPY, Place: _COPY}
+"""How the numbers of something get to where they can be computed with."""
 
 
 def binary(site: Site, node: ast.BinOp) -> Value:
@@ -55,7 +58,7 @@ def combine(site: Site, symbol: str, left: Argument, right: Argument) -> Value:
         site.fail(f"`{site.text}`: @ has no meaning in a kernel", "multiply tiles with tile.mma(acc, a, b)")
     for argument in (left, right):
         if isinstance(argument.value, Thing) and not isinstance(argument.value, Scalar):
-            argument.fail(f"{kind(argument.value)} has no {symbol}")
+            argument.fail(f"{kind(argument.value)} has no {symbol}", _TO_REGISTERS.get(type(argument.value)))
     if isinstance(left.value, Scalar) or isinstance(right.value, Scalar):
         return scalars.binary(site, symbol, left.value, right.value)
     return constants.binary(site, symbol, left.value, right.value)

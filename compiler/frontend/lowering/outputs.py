@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from xdsl.dialects.builtin import ModuleOp
 
-from xdsl.ir import SSAValue
-
+from tilec.backend.kernels import find_kernel
 from tilec.diagnostics import TilecError, calls_to, location_of
-from tilec.dialects.tile import CopyAsyncOp, CopyOp, KernelOp
+from tilec.dialects.tile import CopyAsyncOp, CopyOp
 
 
-def check_outputs(kernel: KernelOp, outputs: Sequence[SSAValue]) -> None:
-    """Every output is stored to, and none is read."""
-    for value in outputs:
+def check_outputs(module: ModuleOp, count: int) -> None:
+    """Every one of the kernel's last `count` views is stored to, and none of them is read."""
+    arguments = find_kernel(module, None).body.block.args
+    for value in arguments[len(arguments) - count :]:
         name = value.name_hint or "an output"
         copies = [use.operation for use in value.uses if isinstance(use.operation, CopyOp | CopyAsyncOp)]
         for op in copies:
