@@ -22,6 +22,7 @@ from tilec.frontend.outputs import extents_of, given_outputs, new_outputs
 from tilec.frontend.program import FunctionProgram, Returns, program_of
 from tilec.frontend.reads import constant, guards
 from tilec.kernel import Kernel, make_kernel
+from tilec.program import check_pipeline
 from tilec.warm import Warm, native, untraced
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ def jit(
 
     Raises TilecError for what is no function with a source text.
     """
+    if isinstance(function, str):
+        raise TilecError(
+            f"a kernel is made of a function, not of the text '{function}'",
+            hint="give passes by name: @tilec.jit(pipeline=...)",
+        )
     if function is not None:
         return _native_function()(function, pipeline, target, check, driver)
     return lambda f: _native_function()(f, pipeline, target, check, driver)
@@ -75,6 +81,8 @@ class JitFunction:
         check: bool = True,
         driver: Driver | None = None,
     ) -> None:
+        if not isinstance(pipeline, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            check_pipeline(pipeline)
         self.function = Function.read(function)
         """The function as it is read."""
         check_names(self.function)

@@ -1,7 +1,5 @@
 """Kernel functions that become operators of torch."""
 
-from __future__ import annotations
-
 from tilec import constexpr, tile
 
 # ruff: noqa: F821

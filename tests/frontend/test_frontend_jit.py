@@ -270,9 +270,17 @@ def test_arguments_of_a_launch_that_are_no_tensors() -> None:
     ],
 )
 def test_options_of_the_wrong_class(pipeline: object, target: object, message: str) -> None:
-    function = tilec.jit(pipeline=pipeline, target=target)(kernels.gemm.__wrapped__)  # pyright: ignore
     with pytest.raises(TilecError, match=message):
-        function.kernel("f16", "f16")
+        tilec.jit(pipeline=pipeline, target=target)(kernels.gemm.__wrapped__).kernel("f16", "f16")  # pyright: ignore
+
+
+def test_a_pipeline_in_place_of_the_function() -> None:
+    with pytest.raises(TilecError) as caught:
+        tilec.jit("tma")  # pyright: ignore
+    assert str(caught.value) == (
+        "error: a kernel is made of a function, not of the text 'tma'\n"
+        "hint: give passes by name: @tilec.jit(pipeline=...)"
+    )
 
 
 def test_words_mean_nothing_outside_of_a_kernel() -> None:
