@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from tilec.backend.records import decode, encode, parse
 
+_MAX_THREADS = 1024
+
 
 class TensorMapParam(NamedTuple):
     """A 128-byte ``CUtensorMap`` by value (``.param .align 64``).
@@ -129,18 +131,36 @@ class KernelABI(NamedTuple):
     def from_json(text: str) -> "KernelABI":
         """The inverse of `to_json`. Raises ValueError, which says what is wrong, for text that is not one."""
         abi = decode(KernelABI, parse(text))
-        rank = {i: len(view.dims) for i, view in enumerate(abi.views)}
-        of_grid = () if abi.grid is None else (abi.grid.view,)
-        about_views = (*abi.params, *abi.assumptions)
-        for view in (*abi.outputs, *(one.view for one in about_views), *of_grid):
+        abi.check()
+        return abi
+
+    def check(self) -> None:
+        """Raise ValueError for what contradicts itself, or what no kernel has."""
+        for view in self.views:
+            if sorted(view.order) != list(range(len(view.dims))) or not view.dims:
+                raise ValueError(f"view {view.name} of rank {len(view.dims)} with order {list(view.order)}")
+            if view.align < 1 or view.align & (view.align - 1):
+                raise ValueError(f"view {view.name} with an alignment of {view.align} bytes")
+        rank = {i: len(view.dims) for i, view in enumerate(self.views)}
+        of_grid = () if self.grid is None else (self.grid.view,)
+        about_views = (*self.params, *self.assumptions)
+        for view in (*self.outputs, *(one.view for one in about_views), *of_grid):
             if view not in rank:
                 raise ValueError(f"view {view} of {len(rank)}")
         for one in about_views:
-            if not isinstance(one, TensorMapParam | PointerParam) and not 0 <= one.dim < rank[one.view]:
+            if isinstance(one, TensorMapParam):
+                if sorted(one.order) != list(range(rank[one.view])) or len(one.box) != rank[one.view]:
+                    raise ValueError(f"a box of {list(one.box)} in order {list(one.order)} over rank {rank[one.view]}")
+            elif not isinstance(one, PointerParam) and not 0 <= one.dim < rank[one.view]:
                 raise ValueError(f"dimension {one.dim} of a view of rank {rank[one.view]}")
-        for assumed in abi.assumptions:
+        for assumed in self.assumptions:
             if assumed.step < 1 or assumed.multiple < 1:
                 raise ValueError(f"an assumption with step {assumed.step} and multiple {assumed.multiple}")
-        if abi.grid is not None and len(abi.grid.step) != rank[abi.grid.view]:
-            raise ValueError(f"{len(abi.grid.step)} steps over a view of rank {rank[abi.grid.view]}")
-        return abi
+        if self.grid is not None and len(self.grid.step) != rank[self.grid.view]:
+            raise ValueError(f"{len(self.grid.step)} steps over a view of rank {rank[self.grid.view]}")
+        if self.grid is not None and min(self.grid.step) < 1:
+            raise ValueError(f"steps of {list(self.grid.step)}")
+        if not 1 <= self.threads <= _MAX_THREADS or self.smem_bytes < 0 or self.tmem_columns < 0:
+            raise ValueError(
+                f"{self.threads} threads, {self.smem_bytes} bytes of shared memory, {self.tmem_columns} tensor-memory columns"
+            )

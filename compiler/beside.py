@@ -30,7 +30,16 @@ def beside(work: Callable[[], _T], meanwhile: Callable[[], None]) -> _T:
     try:
         meanwhile()
     finally:
-        thread.join()
+        _finish(thread)
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _finish(thread: threading.Thread) -> None:
+    """Wait for the end, whatever comes in between: what the thread uses is free for others only then."""
+    try:
+        thread.join()
+    except BaseException:  # Ctrl-C
+        thread.join()
+        raise

@@ -8,6 +8,7 @@ fifth of the time to the first result.
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -61,3 +62,16 @@ def _call_old() -> None:
     elif not gc.get_freeze_count():  # what others have frozen stays so
         gc.freeze()
         gc.unfreeze()
+
+
+def _alone() -> None:
+    """In a forked process no other thread is inside."""
+    global _lock, _inside
+    _lock = threading.RLock()
+    if _inside:
+        _inside = 0
+        gc.set_threshold(*_before)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_alone)

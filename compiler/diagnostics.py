@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, cast
@@ -215,7 +215,8 @@ def report(diagnostic: Diagnostic) -> None:
     """Hand a diagnostic that is not an error to the innermost `collect`, or print it to stderr."""
     sink = _collected.get()
     if sink is None:
-        print(diagnostic.render(), file=sys.stderr)
+        with suppress(ValueError):  # stderr was closed: nobody is there to be told
+            print(diagnostic.render(), file=sys.stderr)
     else:
         sink.append(diagnostic)
 

@@ -7,12 +7,12 @@ remembered by all that it depends on, so that the second call with the same tens
 
 from __future__ import annotations
 
+import operator
 import os
-import threading
 from collections.abc import Hashable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from tilec import log
 from tilec.backend.runtime.arguments import (
@@ -35,7 +35,7 @@ from tilec.backend.runtime.tensor_map import MapCache, MapFields, fix_small_tens
 from tilec.backend.target import DEFAULT_TARGET, find_target
 from tilec.call_checks import check_count, check_memory, check_shapes, one_device, placements_of
 from tilec.diagnostics import TilecError, kind_of
-from tilec.program import Program, SourceProgram, of_module, of_text
+from tilec.program import Program, SourceProgram, compiling, of_module, of_text
 from tilec.variant import Assembly, Variant
 from tilec.warm import PreparedCall, Warm, native, untraced
 
@@ -66,7 +66,7 @@ def compile(
     for tests. Raises TilecError for all that is wrong with the arguments; what the passes and the proof refuse is raised when
     a variant is compiled: by the first call, or by `Kernel.compiled`.
     """
-    return make_kernel(_program(source, pipeline, check), target=target, driver=driver)
+    return make_kernel(_program(source, pipeline, bool(check)), target=target, driver=driver)
 
 
 def make_kernel(program: Program, *, target: str | None = None, driver: Driver | None = None) -> Kernel:
@@ -111,7 +111,6 @@ class Kernel:
             find_target(self._target)
         self._names = self.signature.names
         self._given_driver = driver
-        self._lock = threading.RLock()
         self._variants: dict[tuple[str, tuple[Facts, ...]], Variant] = {}
         self._loaded: dict[tuple[int, tuple[Facts, ...]], Loaded] = {}
         self._calls: dict[Hashable, PreparedCall] = {}
@@ -134,7 +133,7 @@ class Kernel:
         cuda.core, or its handle; by default torch's current stream of that device (without torch tensors: the stream
         that the arrays name, else the default stream). `max_ctas` bounds the grid of a persistent kernel in place of what
         the device holds at a time. With no element to compute nothing is launched. NumPy arrays and tensors in host memory
-        are computed by the simulator, and so is all where the environment variable ``TILEC_SIMULATE`` is 1.
+        are computed by the simulator, and so is all where the environment variable ``TILEC_SIMULATE`` is 1 from the first call on.
 
         Raises TilecError for tensors that the kernel cannot take, or when the driver refuses the launch.
         """
@@ -154,10 +153,9 @@ class Kernel:
         untraced(self._call)(tensors, stream, max_ctas, 0)
 
     def _call(self, tensors: Sequence[object], stream: object, max_ctas: int | None, new: int) -> None:
-        if max_ctas is not None and not hasattr(max_ctas, "__index__"):
-            raise TilecError(f"max_ctas is an integer, not {kind_of(max_ctas)}")
+        max_ctas = _count(max_ctas)
         check_count(self.signature, "tensors", len(tensors))
-        if os.environ.get(SIMULATE_VARIABLE) == "1":
+        if is_simulated():
             self._simulate_copies(tensors, max_ctas, new)
         elif where(self._names, tensors) == "host":
             self._simulate(tensors, max_ctas, new)
@@ -175,7 +173,7 @@ class Kernel:
         """The program as given. Raises TilecError for a kernel that was loaded from a file."""
         if not isinstance(self._program, SourceProgram):
             raise TilecError(f"kernel {self.name} was compiled ahead of time: its program is not at hand")
-        return self._program.module
+        return self._program.module.clone()
 
     def variant(self, *tensors: object, target: str | None = None) -> Variant:
         """What is compiled for tensors like these; without tensors, for the classes that the types declare.
@@ -245,7 +243,7 @@ class Kernel:
             variant.artifact.abi,
             variant.ptx,
             cast("Sequence[Array]", arrays),
-            max_ctas=max_ctas,
+            max_ctas=_count(max_ctas),
             order=order,
             seed=seed,
             file=f"<PTX of {self.name}>",
@@ -344,7 +342,7 @@ class Kernel:
         loaded = self._loaded.get((device, facts))
         if loaded is None:
             artifact = variant.artifact
-            with self._lock:
+            with compiling():
                 if (device, facts) not in self._loaded:
                     cubin = None if artifact.machine is None else artifact.machine.cubin
                     self._loaded[device, facts] = load(
@@ -356,7 +354,7 @@ class Kernel:
     def _variant(self, target: str, facts: tuple[Facts, ...]) -> Variant:
         """The variant for one class of facts; asked for again, it becomes the one used last."""
         key = (target, facts)
-        with self._lock:
+        with compiling():
             found = self._variants.pop(key, None)
             if found is None:
                 log.recompiles(self.signature, key, list(self._variants))
@@ -370,6 +368,20 @@ def _native_kernel() -> type[Kernel]:
     return native(Kernel)
 
 
+def is_simulated() -> bool:
+    """Whether calls with tensors on a GPU go to the simulator. A call that is warm already does not ask."""
+    return os.environ.get(SIMULATE_VARIABLE) == "1"
+
+
+def _count(max_ctas: object) -> int | None:
+    if max_ctas is None:
+        return None
+    try:
+        return operator.index(cast("SupportsIndex", max_ctas))
+    except TypeError as error:
+        raise TilecError(f"max_ctas is an integer, not {kind_of(max_ctas)}") from error
+
+
 def current_stream(tensors: Sequence[object]) -> int | None:
     """The stream of a call that names none: torch's current one of the first of its tensors; None without such."""
     for tensor in tensors:
@@ -380,7 +392,9 @@ def current_stream(tensors: Sequence[object]) -> int | None:
 
 def stream_handle(stream: object) -> int:
     """The driver's handle of a stream of torch, numba-cuda or cuda.core."""
-    if isinstance(stream, int):
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        if not 0 <= stream < 1 << 64:
+            raise TilecError(f"stream is {stream}, which is no handle", hint="pass the stream itself")
         return stream
     handle = getattr(stream, "cuda_stream", None)
     if isinstance(handle, int):
@@ -388,7 +402,9 @@ def stream_handle(stream: object) -> int:
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         # A pair of the protocol's version and the handle; a property in early versions.
-        return cast("tuple[int, int]", protocol() if callable(protocol) else protocol)[1]
+        pair = protocol() if callable(protocol) else protocol
+        if isinstance(pair, tuple) and len(pair := cast("tuple[object, ...]", pair)) == 2 and isinstance(pair[1], int):
+            return pair[1]
     raise TilecError(
         f"stream is a {type(stream).__name__}, not a CUDA stream",
         hint="pass a stream of torch, numba-cuda or cuda.core, or its handle as an integer",

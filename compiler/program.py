@@ -18,7 +18,7 @@ from tilec.artifact import Artifact, MachineCode
 from tilec.backend.records import decode, encode, parse
 from tilec.backend.runtime.arguments import Facts
 from tilec.backend.target import TARGETS
-from tilec.cache import open_store, ptxas_identity, toolchain
+from tilec.cache import is_unchanged, open_store, ptxas_identity, toolchain
 from tilec.collector import seldom_collecting
 from tilec.diagnostics import Diagnostic, collect, report
 from tilec.signature import Signature
@@ -30,7 +30,24 @@ if TYPE_CHECKING:
 
 DUMP_VARIABLE = "TILEC_DUMP_DIR"
 _compile_lock = threading.RLock()
-"""Code generation is one at a time in a process: LLVM's global context is shared by all kernels."""
+
+
+def compiling() -> threading.RLock:  # pyright: ignore[reportGeneralTypeIssues]
+    """Held by whoever lowers or compiles: code generation is one at a time in a process, where all share LLVM's global context.
+
+    One thread may take it again: a signal handler or a finalizer that runs in between may call a kernel.
+    """
+    return _compile_lock
+
+
+def _renew_lock() -> None:
+    """In a forked process nobody is left who would give the lock back."""
+    global _compile_lock
+    _compile_lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Program(Protocol):
@@ -105,8 +122,9 @@ def of_text(text: str, file: str, pipeline: str, check: bool) -> SourceProgram:
 
 
 def of_module(module: ModuleOp, pipeline: str, check: bool) -> SourceProgram:
-    """The program that is this module."""
+    """The program that is this module, as it is now."""
     check_pipeline(pipeline)
+    module = module.clone()
     return SourceProgram(Known.of(module), lambda: module, pipeline, check)
 
 
@@ -117,9 +135,9 @@ def recall(kind: str, key: str) -> bytes | None:
 
 
 def remember(kind: str, key: str, data: bytes) -> None:
-    """Put it on disk, where there is a cache."""
+    """Put it on disk, where there is a cache; but not what a tilec made that was edited while it ran."""
     store = open_store()
-    if store is not None:
+    if store is not None and is_unchanged():
         store.put(kind, digest(toolchain(), key), data)
 
 
@@ -148,6 +166,8 @@ class SourceProgram:
         self._check = check
         self._module: ModuleOp | None = None
         self._variants: dict[tuple[str, tuple[Facts, ...]], _Variant] = {}
+        self._told: set[tuple[str, tuple[Facts, ...]]] = set()
+        """Compilations whose remarks came from the disk with their code."""
 
     @property
     def signature(self) -> Signature:
@@ -157,7 +177,7 @@ class SourceProgram:
     def module(self) -> ModuleOp:
         """The program as given."""
         if self._module is None:
-            with _compile_lock:
+            with compiling():
                 self._module = self._module or self._make()
         return self._module
 
@@ -171,10 +191,11 @@ class SourceProgram:
         key = self._key(target, facts)
         found = None if folder else _stored(key)
         if found is not None:
+            self._told.add((target, facts))
             for one in found.remarks:
                 report(one)
             return found
-        with _compile_lock, seldom_collecting():
+        with compiling(), seldom_collecting():
             variant = self._variant(target, facts)
             found = variant.artifact(target)
         remember("kernel", key, found.to_bytes())
@@ -185,11 +206,11 @@ class SourceProgram:
         return found
 
     def passed(self, target: str, facts: tuple[Facts, ...]) -> Compiled:
-        with _compile_lock:
+        with compiling():
             return self._variant(target, facts).compiled
 
     def compiled(self, target: str, facts: tuple[Facts, ...]) -> Compiled:
-        with _compile_lock:
+        with compiling():
             compiled = self._variant(target, facts).compiled
             compiled.get("ptx")
             return compiled
@@ -199,7 +220,7 @@ class SourceProgram:
 
         found = self._variants.get((target, facts))
         if found is None:
-            with _passed_on() as said:
+            with collect() if (target, facts) in self._told else _passed_on() as said:
                 module = self.program_for(facts)
                 compiled = compile_module(
                     module, pipeline=self._pipeline, target=target, emit="tile", check=self._check

@@ -5,7 +5,6 @@ It is data, so that a kernel that comes from the cache or from a file needs no c
 
 # No postponed annotations: those of a record are read, and making them from text costs more than all else in here.
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilec.backend.runtime.arguments import Facts
@@ -40,8 +39,3 @@ class Signature(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(view.name for view in self.views)
-
-    def fixed_to(self, target: str, facts: Sequence[Facts]) -> "Signature":
-        """The signature of code for this target and these classes of tensors, which takes no lesser ones."""
-        views = tuple(view._replace(facts=fact) for view, fact in zip(self.views, facts, strict=True))
-        return self._replace(target=target, by_hand=True, views=views)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
-from tilec.diagnostics import TilecError, kind_of
+from tilec.diagnostics import TilecError, kind_of, one_line
 from tilec.frontend.function import MISSING, Function, Parameter
 from tilec.frontend.jit import JitFunction
 
 _SCHEMA_TYPES = {bool: "bool", int: "int", float: "float", str: "str"}
 _TORCH_DTYPES = {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}
+_made: dict[str, tuple[JitFunction, Any]] = {}
+"""Operators by name: torch would let a second one take the place of the first."""
 
 
 def torch_op(function: JitFunction, /, name: str | None = None) -> Any:
@@ -29,13 +32,16 @@ def torch_op(function: JitFunction, /, name: str | None = None) -> Any:
             f"an operator is made of a tilec.jit function, not of {kind_of(function)}",
             hint="decorate the function with @tilec.jit first",
         )
-    torch: Any = import_module("torch")
     source = function.function
+    qualified = f"tilec::{source.name}" if name is None else name
+    _check_name(qualified)
+    if qualified in _made:
+        first, op = _made[qualified]
+        if first is function:
+            return op
+        raise TilecError(f"there is an operator {qualified} already, of another function", hint="give this one a name=")
     count = _returned(source)
     mutated = _written(function) if count == 0 else ()
-    qualified = name or f"tilec::{source.name}"
-    if qualified.count("::") != 1 or not all(part.isidentifier() for part in qualified.split("::")):
-        raise TilecError(f"'{qualified}' is no name of an operator", hint='as in "mine::gemm"')
     parameters = [_schema_of(source, p, mutated) for p in source.parameters]
     results = "()" if count == 0 else "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
 
@@ -43,11 +49,21 @@ def torch_op(function: JitFunction, /, name: str | None = None) -> Any:
         result = function(*arguments, **constants)
         return None if count == 0 else result
 
-    op = torch.library.custom_op(
-        qualified, call, mutates_args=mutated, schema=f"({_with_star(source, parameters)}) -> {results}"
-    )
+    torch: Any = import_module("torch")
+    schema = f"({_with_star(source, parameters)}) -> {results}"
+    try:
+        op = torch.library.custom_op(qualified, call, mutates_args=mutated, schema=schema)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise TilecError(f"torch refuses the operator {qualified}{schema}: {one_line(error)}") from error
     op.register_fake(_fake(function))
+    _made[qualified] = function, op
     return op
+
+
+def _check_name(qualified: object) -> None:
+    parts = qualified.split("::") if isinstance(qualified, str) else []
+    if len(parts) != 2 or not all(p.isidentifier() and p.isascii() and not iskeyword(p) for p in parts):
+        raise TilecError(f"{qualified!r} is no name of an operator", hint='as in "mine::gemm"')
 
 
 def _fake(function: JitFunction) -> Callable[..., Any]:
@@ -64,6 +80,10 @@ def _fake(function: JitFunction) -> Callable[..., Any]:
                 if isinstance(dim, str):
                     first = extents.setdefault(dim, extent)
                     torch._check(first == extent, lambda d=dim, n=view.name: f"argument {n} disagrees about {d}")
+                elif dim is not None:
+                    torch._check(
+                        extent == dim, lambda d=dim, n=view.name: f"argument {n} has an extent that is not {d}"
+                    )
         outputs = [
             inputs[0].new_empty(
                 [extents[d] if isinstance(d, str) else d for d in output.dims],

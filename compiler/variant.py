@@ -102,16 +102,14 @@ class Variant:
     def save(self, path: str | Path) -> None:
         """Write the machine code to `path`, and beside it a JSON file with all that a launch needs: for `tilec.load`.
 
-        The name of a cubin ends with ``.cubin``, which may be left out.
+        ``gemm.cubin`` gets ``gemm.json`` beside it; the ending may be left out. Raises TilecError where there is no machine code.
         """
         from tilec.ahead_of_time import save
 
-        if Path(path).suffix not in ("", ".cubin"):
-            raise TilecError(
-                f"{path} is no name of a cubin",
-                hint=f"name it {Path(path).with_suffix('.cubin')}; {Path(path).stem}.json comes beside it",
-            )
-        save(self.artifact, self._program.signature, Path(path).with_suffix(".cubin"))
+        name = Path(path).name if isinstance(path, str | Path) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not name or Path(name).suffix not in ("", ".cubin"):
+            raise TilecError(f"{path!r} is no name of a cubin", hint='as in save("gemm.cubin")')
+        save(self.artifact, Path(path).with_name(name if name.endswith(".cubin") else f"{name}.cubin"))
 
     def _sass(self) -> str:
         from tilec.backend.nvdisasm import disassemble

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _AS_OPERATOR = "a kernel is compiled by tilec: wrap it with tilec.torch_op to have it in the graph"
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 class PreparedCall(NamedTuple):
@@ -78,14 +78,14 @@ class Warm:
             parameters=call.plan.parameters.address,
             owner=call,
         )
-        launcher.remember(tensors, entry, guards)
+        launcher.remember(tensors, entry, (*guards, *_no_forward_derivatives()))
 
     def remember_outputs(
         self, inputs: Sequence[object], allocate: Callable[[], object], guards: Sequence[Guard]
     ) -> None:
         """From now on calls that name no outputs make them with `allocate`, which gives one tensor or a tuple of them."""
         if self._launcher is not None:
-            self._launcher.remember_outputs(inputs, allocate, guards)
+            self._launcher.remember_outputs(inputs, allocate, (*guards, *_no_forward_derivatives()))
 
     def _opened(self, instance: object, driver: CudaDriver) -> HostLauncher | None:
         if self._launcher is not None or imported("torch") is None or not isinstance(instance, tuple(_native)):
@@ -129,6 +129,12 @@ def untraced(function: _F) -> _F:
     """The function, which `torch.compile` is to call as it is: it would follow the call into the compiler."""
     dynamo = imported("torch._dynamo")
     return function if dynamo is None else dynamo.disable(function, reason=_AS_OPERATOR)
+
+
+def _no_forward_derivatives() -> list[Guard]:
+    """Inside of torch's forward-mode differentiation tensors may carry tangents, which a kernel would lose."""
+    forward = imported("torch.autograd.forward_ad")
+    return [] if forward is None else [(vars(forward), "_current_level", forward._current_level)]
 
 
 def _refused(driver: CudaDriver, status: int, entry: LaunchEntry) -> NoReturn:

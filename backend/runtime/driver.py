@@ -100,7 +100,7 @@ class CudaDriver:
 
     def __init__(self) -> None:
         self._cuda = _bindings()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._contexts: dict[int, Any] = {}
         self._attributes: dict[tuple[str, int], int] = {}
         self._check("cuInit", self._cuda.cuInit(0))
@@ -282,7 +282,7 @@ def _bindings() -> Any:
 
 
 _shared: CudaDriver | None = None
-_shared_lock = threading.Lock()
+_shared_lock = threading.RLock()
 
 
 def cuda_driver() -> CudaDriver:

@@ -131,7 +131,7 @@ class MapCache:
     def __init__(self, encode: Callable[[MapFields], bytes], capacity: int = 1024) -> None:
         self._encode = encode
         self._capacity = capacity
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._maps: dict[tuple[int, MapFields], bytes] = {}
 
     def get(self, device: int, fields: MapFields) -> bytes:

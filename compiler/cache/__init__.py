@@ -7,6 +7,6 @@ imports xDSL or llvmlite: who finds a kernel here does not need them.
 from __future__ import annotations
 
 from tilec.cache.store import Store, open_store
-from tilec.cache.toolchain import ptxas_identity, toolchain
+from tilec.cache.toolchain import is_unchanged, ptxas_identity, toolchain
 
-__all__ = ["Store", "open_store", "ptxas_identity", "toolchain"]
+__all__ = ["Store", "is_unchanged", "open_store", "ptxas_identity", "toolchain"]

@@ -10,7 +10,7 @@ from tilec.diagnostics import TilecError
 SIZE_VARIABLE = "TILEC_CACHE_SIZE"
 _DEFAULT = 1 << 30
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_TEXT = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
+_TEXT = r"(\d{1,30}(?:\.\d{1,30})?)\s*([kmgt]?)(?:i?b)?"
 
 
 def size_limit() -> int:

@@ -19,6 +19,7 @@ from tilec.cache.store import Store, open_store
 
 _PARTS = ("dialects", "passes", "backend")
 """Packages whose folder an editable installation has beside that of `tilec`, not in it."""
+_STARTED = time.time()
 _SETTLED = 2
 """Seconds after which a file that is changed once more gets another time of change, on any file system."""
 
@@ -31,6 +32,15 @@ def toolchain() -> str:
     """
     python = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
     return f"tilec {_sources_digest()[:32]}, llvmlite {_version('llvmlite')}, xdsl {_version('xdsl')}, {python}"
+
+
+def is_unchanged() -> bool:
+    """Whether tilec's sources still are those that `toolchain` names, and none is newer than this process.
+
+    Modules are imported when they are used: of sources that were edited meanwhile a process may have some old and some new.
+    """
+    now = _listing()
+    return now == _seen and all(max(one.modified, one.changed) / 1e9 < _STARTED for one in now)
 
 
 def ptxas_identity() -> str:
@@ -77,12 +87,17 @@ class _Source(NamedTuple):
     changed: int
 
 
+_seen: list[_Source] | None = None
+"""The sources that `toolchain` has looked at."""
+
+
 def _sources_digest() -> str:
     """SHA-256 over names and contents of tilec's source files, remembered by their sizes and times.
 
     Not over the times themselves: two containers of one image have other times, but can share a cache.
     """
-    sources = sorted(_sources(), key=lambda source: source.name)
+    global _seen
+    sources = _seen = _listing()
     store = open_store()
     if store is None:
         return _digest_of(sources)
@@ -94,6 +109,10 @@ def _sources_digest() -> str:
     digest = _digest_of(sources)
     _remember(store, key, digest, sources)
     return digest
+
+
+def _listing() -> list[_Source]:
+    return sorted(_sources(), key=lambda source: source.name)
 
 
 def _remember(store: Store, key: str, digest: str, sources: list[_Source]) -> None:

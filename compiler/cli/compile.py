@@ -58,11 +58,6 @@ def main(arguments: argparse.Namespace) -> int:
     output = arguments.output or source.with_suffix(_ENDINGS[emit]).name
     if output != "-" and os.path.exists(output) and source.samefile(output):
         raise TilecError(f"{output} would overwrite the program itself", hint="name the output with -o")
-    if emit == "cubin" and Path(output).suffix == ".json":
-        raise TilecError(
-            f"{output} is the name of the description beside a cubin",
-            hint="name the cubin with -o, as in -o gemm.cubin",
-        )
     observer = report
     if arguments.verify_each:
         from tilec.verify_each import VerifyEach  # and with it the simulator
@@ -73,18 +68,17 @@ def main(arguments: argparse.Namespace) -> int:
     )
     result = compiled.get(emit)
     write_output(output, result if isinstance(result, bytes) else f"{str(result).rstrip()}\n")
-    beside = None
+    described = None
     if emit == "cubin" and output != "-":
-        from tilec.ahead_of_time import ENDING, write_sidecar
+        from tilec.ahead_of_time import beside, write_sidecar
         from tilec.program import artifact_of
-        from tilec.variants import signature_of
 
-        write_sidecar(artifact_of(compiled, compiled.target.name), signature_of(module), Path(output))
-        beside = Path(output).with_suffix(ENDING)
+        described = beside(Path(output))
+        write_sidecar(artifact_of(compiled, compiled.target.name), Path(output))
     if emit != "tile":
         print_summary(compiled, emit)
     if arguments.output is None:
-        print(f"wrote {output}" if beside is None else f"wrote {output} and {beside}", file=sys.stderr)
+        print(f"wrote {output}" if described is None else f"wrote {output} and {described}", file=sys.stderr)
     if arguments.time_passes:
         report.print_times()
     return 0

@@ -9,6 +9,7 @@ from tilec.diagnostics import TilecError, did_you_mean, kind_of
 from tilec.frontend.function import MISSING, Function, Parameter
 from tilec.frontend.reads import is_constant
 
+_INTEGER_BITS = 63
 _OPTIONS = ("out", "stream", "max_ctas", "target")
 """Names that calls have for themselves."""
 
@@ -53,13 +54,24 @@ def _constant(function: Function, parameter: Parameter, given: Mapping[str, Any]
     value = given.get(parameter.name, parameter.default)
     if value is MISSING:
         raise TilecError(f"{function.name} needs a value for {parameter.name}", hint=f"pass {parameter.name}=...")
-    if not parameter.takes(value) or not is_constant(value):
+    if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+        raise TilecError(
+            f"{parameter.name} of {function.name} is out of range: integers of a kernel have 63 bits and a sign"
+        )
+    if not parameter.takes(value) or not _is_constant(value):
         wanted = parameter.annotation.rpartition(".")[2]
         kind = "a compile-time value: int, float, bool, str, dtype" if wanted == "constexpr" else f"a constant {wanted}"
         plain = getattr(value, "item", None)  # a number of NumPy's
         hint = f"pass {parameter.name}={plain()!r}" if callable(plain) and getattr(value, "ndim", None) == 0 else None
         raise TilecError(f"{parameter.name} of {function.name} is {kind}, not {kind_of(value)}", hint=hint)
     return value
+
+
+def _is_constant(value: object) -> bool:
+    try:
+        return is_constant(value)
+    except RecursionError:
+        return False
 
 
 def _wrong_count(function: Function, count: int) -> TilecError:

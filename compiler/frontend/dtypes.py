@@ -30,13 +30,20 @@ def _dtype_of(name: str, value: object) -> str:
     if isinstance(value, DType):
         return value.name
     dtype = getattr(value, "dtype", None)
-    if dtype is not None and isinstance(dtype, Hashable) and hasattr(value, "shape"):
+    if dtype is not None and isinstance(dtype, Hashable) and _has_shape(value):
         known = _known.get(dtype)
         if known is None:
             plain = str(cast("Any", getattr(dtype, "name", dtype))).removeprefix("torch.")
             known = _known[dtype] = _NAMES.get(plain, plain)
         return known
     return described(name, value).dtype
+
+
+def _has_shape(value: object) -> bool:
+    try:
+        return hasattr(value, "shape")
+    except RuntimeError:  # torch's nested tensors
+        return False
 
 
 def shape_of(name: str, value: Any) -> tuple[Any, ...]:

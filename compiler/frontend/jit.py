@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -21,8 +20,8 @@ from tilec.frontend.function import Function
 from tilec.frontend.outputs import extents_of, given_outputs, new_outputs
 from tilec.frontend.program import FunctionProgram, Returns, program_of
 from tilec.frontend.reads import constant, guards
-from tilec.kernel import Kernel, make_kernel
-from tilec.program import check_pipeline
+from tilec.kernel import Kernel, is_simulated, make_kernel
+from tilec.program import check_pipeline, compiling
 from tilec.warm import Warm, native, untraced
 
 if TYPE_CHECKING:
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
     from tilec.resources import Resources
     from tilec.signature import Signature
     from tilec.variant import Assembly, Variant
+
+
+_KEPT = 16
+"""Programs for values around a function that have changed in between; the oldest are forgotten."""
 
 
 @overload
@@ -89,9 +92,8 @@ class JitFunction:
         functools.update_wrapper(self, function)
         self._pipeline = pipeline
         self._target = target
-        self._check = check
+        self._check = bool(check)
         self._driver = driver
-        self._lock = threading.Lock()
         self._programs: dict[tuple[object, ...], tuple[Made, ...]] = {}
         """By types and constants; several where values around the function have changed in between."""
         self._last: Kernel | None = None
@@ -139,7 +141,7 @@ class JitFunction:
         else:
             outputs = made.new_outputs(inputs, stream)
             made.kernel.call_with_new(inputs, outputs, stream, max_ctas)
-        if not named and max_ctas is None and len(arguments) == len(inputs):
+        if not named and max_ctas is None and len(arguments) == len(inputs) and not is_simulated():
             self._remember(made, inputs, outputs)
         return made.returns.value(outputs)
 
@@ -189,11 +191,11 @@ class JitFunction:
         key = (dtypes, json.dumps([constant(value) for _, value in constants]))
         made = self._find(key)
         if made is None:
-            with self._lock:
+            with compiling():
                 made = self._find(key)
                 if made is None:
                     made = self._make(dtypes, constants)
-                    self._programs[key] = (made, *self._programs.get(key, ()))
+                    self._programs[key] = (made, *self._programs.get(key, ()))[:_KEPT]
         self._last = made.kernel
         return made
 
@@ -201,7 +203,7 @@ class JitFunction:
         """Let the next call like this one go straight to the driver, as long as what is around the function stays the same."""
         if not made.returns.is_what_is_given or not all(is_torch(one) and one.is_cuda for one in (*inputs, *outputs)):
             return
-        with self._lock:
+        with compiling():
             self._warm = self._warm or Warm(len(inputs), len(outputs))
         now = guards(self.function, made.program.reads)
         if now is None or not self._warm.takes(len(inputs), len(outputs)):

@@ -54,8 +54,7 @@ def program_of(
         pipeline,
     )
     entries = _recalled(key)
-    for raw, entry in entries:
-        reads = reads_from_json(raw["reads"])
+    for _, entry, reads in entries:
         if still(function, reads):
 
             def lower_again() -> ModuleOp:
@@ -67,7 +66,7 @@ def program_of(
     check_pipeline(pipeline)
     entry = _Entry(Known.of(lowered.module), lowered.returns)
     new = {"entry": encode(entry), "reads": reads_to_json(lowered.reads)}
-    remember("function", key, json.dumps([new, *(raw for raw, _ in entries)][:_KEPT]).encode())
+    remember("function", key, json.dumps([new, *(raw for raw, _, _ in entries)][:_KEPT]).encode())
     return FunctionProgram(
         SourceProgram(entry.known, lambda: lowered.module, pipeline, check), entry.returns, tuple(lowered.reads)
     )
@@ -86,9 +85,10 @@ def _check(lowered: Lowered) -> None:
     check_outputs(lowered.module, len(lowered.returns.outputs))
 
 
-def _recalled(key: str) -> list[tuple[dict[str, Any], _Entry]]:
+def _recalled(key: str) -> list[tuple[dict[str, Any], _Entry, tuple[Read, ...]]]:
     data = recall("function", key)
     try:
-        return [] if data is None else [(raw, decode(_Entry, raw["entry"])) for raw in parse(data)]
+        raws = [] if data is None else parse(data)
+        return [(raw, decode(_Entry, raw["entry"]), reads_from_json(raw["reads"])) for raw in raws]
     except (ValueError, TypeError, KeyError):  # of an earlier form; it is written anew
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -168,14 +169,56 @@ def test_a_damaged_cubin(files: Path) -> None:
         tilec.load("gemm.cubin")
 
 
-def test_where_the_description_would_overwrite_the_cubin(
-    tmp_path: Path, examples: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Any]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = cli("compile", examples / "gemm.tile", "--emit=cubin", "-o", "gemm.json")
-    assert done.code == 1
-    assert done.err == (
-        "error: gemm.json is the name of the description beside a cubin\n"
-        "hint: name the cubin with -o, as in -o gemm.cubin\n"
-    )
-    assert list(tmp_path.iterdir()) == []
+def test_names_of_both_files(files: Path, examples: Path, cli: Callable[..., Any]) -> None:
+    for name, target in (("a.1", "sm_90a"), ("a.2", "sm_100a")):
+        assert cli("compile", examples / "gemm.tile", "--emit=cubin", f"--target={target}", "-o", name).code == 0
+    assert sorted(path.name for path in files.iterdir()) == [
+        "a.1", "a.1.json", "a.2", "a.2.json", "gemm.cubin", "gemm.json",
+    ]  # fmt: skip
+    for name, target in (("a.1", "sm_90a"), ("a.2", "sm_100a")):
+        assert tilec.load(name, driver=FakeDriver()).signature.target == target
+    for ending in ("cubin", "json"):
+        (files / f"moved.{ending}").write_bytes((files / f"gemm.{ending}").read_bytes())
+        (files / f"gemm.{ending}").unlink()
+    assert tilec.load("moved", driver=FakeDriver()).name == "gemm"
+
+
+@pytest.mark.parametrize("path", ["", ".", "/", None, 5, b"gemm.cubin"])
+def test_what_is_no_path(path: Any) -> None:
+    with pytest.raises(TilecError, match="a kernel is loaded from a path, not from "):
+        tilec.load(path)
+
+
+@pytest.mark.parametrize("path", ["", None, "gemm.ptx", "gemm.64"])
+def test_what_is_no_name_of_a_cubin(path: Any, examples: Path) -> None:
+    with pytest.raises(TilecError) as caught:
+        tilec.compile(examples / "gemm.tile").variant(target="sm_90a").save(path)
+    assert str(caught.value) == f'error: {path!r} is no name of a cubin\nhint: as in save("gemm.cubin")'
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"threads": -5}, "-5 threads, "),
+        ({"smem_bytes": -1}, "256 threads, -1 bytes of shared memory"),
+        ({"grid": {"view": 2, "step": [0, 128], "persistent": True}}, "steps of [0, 128]"),
+    ],
+)
+def test_an_abi_that_no_kernel_has(changes: dict[str, Any], message: str, files: Path) -> None:
+    abi = json.loads((files / "gemm.json").read_text())["abi"]
+    edit(files / "gemm.json", abi=abi | changes)
+    with pytest.raises(TilecError) as caught:
+        tilec.load("gemm.cubin")
+    assert str(caught.value).startswith(f"error: gemm.json does not describe a kernel: {message}")
+
+
+def test_a_view_that_contradicts_itself(files: Path) -> None:
+    abi = json.loads((files / "gemm.json").read_text())["abi"]
+    for change, message in (
+        ({"order": [5, 1]}, "view A of rank 2 with order [5, 1]"),
+        ({"dims": []}, "view A of rank 0 with order [1, 0]"),
+        ({"align": 0}, "view A with an alignment of 0 bytes"),
+    ):
+        edit(files / "gemm.json", abi=abi | {"views": [abi["views"][0] | change, *abi["views"][1:]]})
+        with pytest.raises(TilecError, match=re.escape(message)):
+            tilec.load("gemm.cubin")

@@ -6,7 +6,7 @@ from tilec import constexpr, tile
 # pyright: basic, reportUndefinedVariable=false
 
 
-def product(A: tile.View[M, K], B: tile.View[N, K], *, block: constexpr = 64):
+def product(A: tile.View["M", "K"], B: tile.View["N", "K"], *, block: constexpr = 64):
     D = tile.empty("M", "N", dtype=A.dtype)
     for m, n in tile.grid(D, step=(block, block)):
         a = tile.smem(block, 64, A.dtype)
@@ -20,7 +20,7 @@ def product(A: tile.View[M, K], B: tile.View[N, K], *, block: constexpr = 64):
     return D
 
 
-def product_twice(A: tile.View[M, K], B: tile.View[N, K]):
+def product_twice(A: tile.View["M", "K"], B: tile.View["N", "K"]):
     C = tile.empty("M", "N", dtype=tile.f32)
     D = tile.empty("M", "N", dtype=A.dtype)
     for m, n in tile.grid(D, step=(64, 64)):
@@ -36,7 +36,7 @@ def product_twice(A: tile.View[M, K], B: tile.View[N, K]):
     return D, C
 
 
-def product_into(A: tile.View[M, K], B: tile.View[N, K], D: tile.View[M, N]):
+def product_into(A: tile.View["M", "K"], B: tile.View["N", "K"], D: tile.View["M", "N"]):
     for m, n in tile.grid(D, step=(64, 64)):
         a = tile.smem(64, 64, A.dtype)
         b = tile.smem(64, 64, B.dtype)

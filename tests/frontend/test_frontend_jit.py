@@ -82,7 +82,7 @@ def around(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
         ("config.ROWS", 32, "!tile.smem<32x64x"),
         ("config", around_kernels.other_config, "!tile.smem<16x64x"),
         ("config.nested.COLUMNS", 32, "x32xf16>"),
-        ("SYMBOL", "Q", "%A: !tile.view<QxKxf16>"),
+        ("SYMBOL", "K", "%A: !tile.view<MxKxf16>, %D: !tile.view<KxKxf16>"),  # the annotation has been evaluated
         ("copy", tilec.tile.mma, ""),
     ],
 )

@@ -141,10 +141,10 @@ def test_what_no_operator_is_made_of() -> None:
         "error: an operator is made of a tilec.jit function, not of a function\n"
         "hint: decorate the function with @tilec.jit first"
     )
-    for name in ("gemm", "a::b::c", "a::1", "::"):
+    for name in ("gemm", "a::b::c", "a::1", "::", "a::def", "a::\u00fcn", 5, b"a::b"):
         with pytest.raises(TilecError) as caught:
-            tilec.torch_op(tilec.jit(operator_kernels.product), name=name)
-        assert str(caught.value) == f"error: '{name}' is no name of an operator\nhint: as in \"mine::gemm\""
+            tilec.torch_op(tilec.jit(operator_kernels.product), name=name)  # pyright: ignore
+        assert str(caught.value) == f'error: {name!r} is no name of an operator\nhint: as in "mine::gemm"'
 
 
 def test_a_constant_that_is_a_float() -> None:
@@ -162,3 +162,14 @@ def test_a_kernel_that_is_no_operator_breaks_the_graph(compiled_anew: None) -> N
     whole = torch.compile(lambda x, y: kernel(x, y), backend="eager", fullgraph=True)
     with pytest.raises(Exception, match=r"wrap it with tilec\.torch_op to have it in the graph"):
         whole(a, b)
+
+
+def test_a_name_is_that_of_one_function() -> None:
+    first = tilec.jit(operator_kernels.product)
+    op = tilec.torch_op(first, name="tilec_tests::taken")
+    assert tilec.torch_op(first, name="tilec_tests::taken") is op
+    with pytest.raises(TilecError) as caught:
+        tilec.torch_op(tilec.jit(operator_kernels.product_twice), name="tilec_tests::taken")
+    assert str(caught.value) == (
+        "error: there is an operator tilec_tests::taken already, of another function\nhint: give this one a name="
+    )

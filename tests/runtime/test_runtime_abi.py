@@ -133,7 +133,7 @@ def _changed(change: Callable[[Any], object]) -> str:
             lambda raw: raw["views"][1].update(dims=[[], 1]),
             "views[1].dims[0] is a list, not an integer or a string or null",
         ),
-        (lambda raw: raw["views"][1].update(dims=[]), "dimension 0 of a view of rank 0"),
+        (lambda raw: raw["views"][1].update(dims=[]), "view B of rank 0 with order [1, 0]"),
         (lambda raw: raw["params"].append(None), "params[N] is of no known kind: tensor_map, pointer, extent, pitch"),
         (
             lambda raw: raw["params"][0].update(kind=["x"]),

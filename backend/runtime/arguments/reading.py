@@ -124,7 +124,7 @@ def identity(name: str, tensor: Any, device_of: Callable[[int], int], stream: in
         key = address, tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), tensor.is_neg()
     except RuntimeError:
         return read_torch(name, tensor)
-    return (*key, True) if tensor.requires_grad and needs_grad(tensor) else key
+    return (*key, True) if needs_grad(tensor) else key
 
 
 def _host(name: str, what: str) -> TilecError:

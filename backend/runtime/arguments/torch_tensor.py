@@ -20,7 +20,10 @@ def is_torch(tensor: object) -> bool:
 
 
 def needs_grad(tensor: Any) -> bool:
-    """Whether torch would record what is computed from a torch tensor."""
+    """Whether torch would record what is computed from a torch tensor, or carry a derivative along with it."""
+    forward = imported("torch.autograd.forward_ad")
+    if forward is not None and forward._current_level >= 0 and forward.unpack_dual(tensor).tangent is not None:
+        return True
     return tensor.requires_grad and imported("torch").is_grad_enabled()
 
 
