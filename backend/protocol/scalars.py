@@ -59,8 +59,8 @@ def _add(m: Machine, s: State, a: Value, b: Value) -> Value:
         case int(), Residue() if a >= 0:
             return Residue(b.modulus, (b.residue + a) % b.modulus)
         case _:
-            a, b = m.resolved(s, a), m.resolved(s, b)
-            return _add(m, s, a, b) if isinstance(a, int) or isinstance(b, int) else UNKNOWN
+            one, other = m.resolved(s, a), m.resolved(s, b)
+            return UNKNOWN if (one, other) == (a, b) else _add(m, s, one, other)
 
 
 def _sub(m: Machine, s: State, a: Value, b: Value) -> Value:

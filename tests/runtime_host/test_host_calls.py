@@ -378,6 +378,29 @@ def test_a_variable_of_a_closure() -> None:
     assert sys.getrefcount(value) == before
 
 
+def test_the_code_of_a_function() -> None:
+    def old() -> int:
+        return 1
+
+    def new() -> int:
+        return 2
+
+    driver = RecordingDriver()
+    launcher = driver.launcher(3, 0, Misses())
+    code = old.__code__
+    assert launcher.remember(tensors(), entry(), [(old, "__code__", code), (old, "__defaults__", None)])
+    before = sys.getrefcount(code)
+    for _ in range(100):
+        assert launcher.call(*tensors()) is None
+    assert sys.getrefcount(code) == before
+    old.__code__ = new.__code__
+    assert launcher.call(*tensors()) == "miss"
+    old.__code__ = code
+    assert launcher.call(*tensors()) is None
+    old.__defaults__ = (1,)
+    assert launcher.call(*tensors()) == "miss"
+
+
 def test_an_error_in_looking_for_a_name_that_must_not_be_there() -> None:
     class Spoilt(str):
         def __eq__(self, other: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any, Final, TypeAlias
 
 ABSENT: Final = object()
@@ -12,4 +12,6 @@ GlobalGuard: TypeAlias = tuple[dict[str, Any], str, object]
 """A namespace, a name in it, and the object that it had, or ABSENT."""
 CellGuard: TypeAlias = tuple[CellType, None, object]
 """A variable of a closure, and the object that it had."""
-Guard: TypeAlias = GlobalGuard | CellGuard
+AttributeGuard: TypeAlias = tuple[FunctionType, str, object]
+"""An attribute of a function, such as its code, and the object that it had."""
+Guard: TypeAlias = GlobalGuard | CellGuard | AttributeGuard

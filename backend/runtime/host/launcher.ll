@@ -419,6 +419,7 @@ start:
   %n = call i64 @Entry.guard_count(ptr %entry)
   %get = call ptr @State.dict_get(ptr %state)
   %get_cell = call ptr @State.cell_get(ptr %state)
+  %get_attribute = call ptr @State.getattr(ptr %state)
   br label %loop
 
 loop:
@@ -432,7 +433,16 @@ guard:
   %name = call ptr @Guard.name(ptr %guard.i)
   %expected = call ptr @Guard.expected(ptr %guard.i)
   %of_closure = icmp eq ptr %name, null
-  br i1 %of_closure, label %cell, label %global
+  br i1 %of_closure, label %cell, label %named
+
+named:
+  %is_attribute = call i64 @Guard.attribute(ptr %guard.i)
+  %of_dict = icmp eq i64 %is_attribute, 0
+  br i1 %of_dict, label %global, label %attribute
+
+attribute:
+  %own = call ptr %get_attribute(ptr %namespace, ptr %name)
+  br label %new
 
 global:
   %value = call ptr %get(ptr %namespace, ptr %name)
@@ -450,7 +460,11 @@ looked:
   br i1 %no_error, label %same, label %differs
 
 cell:
-  %content = call ptr %get_cell(ptr %namespace)
+  %inside = call ptr %get_cell(ptr %namespace)
+  br label %new
+
+new:
+  %content = phi ptr [ %own, %attribute ], [ %inside, %cell ]
   %empty = icmp eq ptr %content, null
   br i1 %empty, label %differs, label %full
 

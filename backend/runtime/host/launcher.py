@@ -131,10 +131,11 @@ class _Remembered:
         self.entry.config = config
 
 
-def _guard(variable: GuardedVariable) -> tuple[int, int, int]:
+def _guard(variable: GuardedVariable) -> tuple[int, int, int, int]:
     """The addresses in a `Guard`; 0 is null."""
     place, name, value = variable
-    return id(place), 0 if name is None else id(name), 0 if value is ABSENT else id(value)
+    is_attribute = name is not None and not isinstance(place, dict)
+    return id(place), 0 if name is None else id(name), 0 if value is ABSENT else id(value), int(is_attribute)
 
 
 class HostLauncher:

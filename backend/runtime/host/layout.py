@@ -55,9 +55,9 @@ class ClusterAttribute(ctypes.Structure):
 class Guard(ctypes.Structure):
     """``namespace[name]`` was `expected`, or the key was not there where that is null: a dict and two objects.
 
-    Where `name` is null, `namespace` is the cell of a closure."""
+    Where `name` is null, `namespace` is the cell of a closure; where `attribute` is 1, an object that has an attribute `name`."""
 
-    _fields_ = [("namespace", c_void_p), ("name", c_void_p), ("expected", c_void_p)]
+    _fields_ = [("namespace", c_void_p), ("name", c_void_p), ("expected", c_void_p), ("attribute", c_uint64)]
 
 
 class Entry(ctypes.Structure):
