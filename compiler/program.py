@@ -191,9 +191,10 @@ class SourceProgram:
         key = self._key(target, facts)
         found = None if folder else _stored(key)
         if found is not None:
-            self._told.add((target, facts))
-            for one in found.remarks:
-                report(one)
+            if (target, facts) not in self._variants:
+                self._told.add((target, facts))
+                for one in found.remarks:
+                    report(one)
             return found
         with compiling(), seldom_collecting():
             variant = self._variant(target, facts)
