@@ -116,6 +116,8 @@ class Kernel:
         self._calls: dict[Hashable, PreparedCall] = {}
         self._maps = MapCache(self._encode)
         self._warm = Warm(len(self._names), 0)
+        self._used: Variant | None = None
+        """That of the call that was prepared last: a warm one does not say that it was made."""
 
     def __repr__(self) -> str:
         return f"<tilec.Kernel {self.name}({', '.join(self._names)})>"
@@ -200,17 +202,17 @@ class Kernel:
         return self.variant(*tensors, target=target).compiled
 
     def ir(self, after: str | None = None) -> str:
-        """The tile code, or what it is after the pass named `after` ("pipeline"); of the variant that was used last."""
+        """The tile code, or what it is after the pass named `after` ("pipeline"); of the call that was prepared last."""
         return self._last.ir(after)
 
     @property
     def asm(self) -> Assembly:
-        """``["llvm"]``, ``["ptx"]`` and ``["sass"]`` of the variant that was used last."""
+        """``["llvm"]``, ``["ptx"]`` and ``["sass"]`` of the call that was prepared last."""
         return self._last.asm
 
     @property
     def resources(self) -> Resources:
-        """What the variant that was used last takes of the machine."""
+        """What the kernel of the call that was prepared last takes of the machine."""
         return self._last.resources
 
     def emulate(
@@ -259,8 +261,7 @@ class Kernel:
 
     @property
     def _last(self) -> Variant:
-        last = next(reversed(self._variants.values()), None)
-        return self.variant() if last is None else last
+        return self._used or next(reversed(self._variants.values()), None) or self.variant()
 
     def _launch(self, tensors: Sequence[object], stream: object, max_ctas: int | None) -> PreparedCall:
         handle = current_stream(tensors) if stream is None else stream_handle(stream)
@@ -292,7 +293,8 @@ class Kernel:
         check_shapes(self.signature, arguments)
         check_memory(self.signature, arguments)
         facts = self._facts(arguments)
-        passed = self._variant(self._target or DEFAULT_TARGET, facts).passed
+        self._used = self._variant(self._target or DEFAULT_TARGET, facts)
+        passed = self._used.passed
         arrays = [host_array(n, t) for n, t in zip(self._names, tensors, strict=True)]
         run_on_host(passed.asynchronous, self.signature, arrays, max_ctas, new)
 
@@ -338,7 +340,7 @@ class Kernel:
 
     def _load(self, target: str, device: int, facts: tuple[Facts, ...]) -> Loaded:
         """The variant for `facts` on `device`, whose context is current."""
-        variant = self._variant(target, facts)
+        variant = self._used = self._variant(target, facts)
         loaded = self._loaded.get((device, facts))
         if loaded is None:
             artifact = variant.artifact
@@ -352,14 +354,13 @@ class Kernel:
         return loaded
 
     def _variant(self, target: str, facts: tuple[Facts, ...]) -> Variant:
-        """The variant for one class of facts; asked for again, it becomes the one used last."""
+        """The variant for one class of facts."""
         key = (target, facts)
         with compiling():
-            found = self._variants.pop(key, None)
+            found = self._variants.get(key)
             if found is None:
                 log.recompiles(self.signature, key, list(self._variants))
-                found = Variant(self._program, target, facts)
-            self._variants[key] = found
+                found = self._variants[key] = Variant(self._program, target, facts)
             return found
 
 

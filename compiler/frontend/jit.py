@@ -135,6 +135,7 @@ class JitFunction:
         self, arguments: Sequence[Any], out: Any, stream: object, max_ctas: int | None, named: Mapping[str, Any]
     ) -> Any:
         inputs, made = self.bound(arguments, named)
+        self._last = made.kernel
         if out is not None:
             outputs = given_outputs(self.function.name, made.returns.outputs, out)
             made.kernel(*inputs, *outputs, stream=stream, max_ctas=max_ctas)
@@ -196,7 +197,6 @@ class JitFunction:
                 if made is None:
                     made = self._make(dtypes, constants)
                     self._programs[key] = (made, *self._programs.get(key, ()))[:_KEPT]
-        self._last = made.kernel
         return made
 
     def _remember(self, made: Made, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -175,6 +175,7 @@ def pytest_runtest_makereport(
 def pytest_sessionfinish(session: pytest.Session) -> None:
     record = session.config.stash.get(_record, None)
     if record is not None:
+        record = Record(record.path, resume=True)  # what other processes have written as well
         record.path.write_text(record.table())
         if any(e["outcome"] not in ("passed", "skipped") for e in record.results.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
