@@ -33,7 +33,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilec.backend.selection import CodegenError, verify_selectable
 from tilec.backend.target import Target
-from tilec.diagnostics import SourceLocation, location_of, resolve
+from tilec.diagnostics import SourceLocation, calls_to, location_of, resolve
 from tilec.dialects import nvvm
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -256,7 +256,7 @@ class _Translation:
                 case llvm.FuncOp():
                     functions.append((op, self.declare_function(op)))
                 case _:
-                    raise CodegenError(f"{op.name} cannot stand in an LLVM module", location_of(op))
+                    raise CodegenError(f"{op.name} cannot stand in an LLVM module", location_of(op), notes=calls_to(op))
         for op, function in functions:
             if op.body.blocks:
                 self.convert_body(op, function)
@@ -350,7 +350,7 @@ def _argument_attributes(op: llvm.FuncOp, attributes: Mapping[str, Attribute]) -
         elif name == "llvm.align" and (align := _integers(value)) is not None:
             words.append(f"align {align}")
         elif name.startswith(("llvm.", "nvvm.")):
-            raise CodegenError(f"argument attribute {name} = {value} is not known", location_of(op))
+            raise CodegenError(f"argument attribute {name} = {value} is not known", location_of(op), notes=calls_to(op))
     return " ".join(words)
 
 
@@ -407,7 +407,7 @@ def _constant(t: _Translation, op: llvm.ConstantOp) -> None:
         case DenseIntOrFPElementsAttr():
             value = list(op.value.get_values())
         case _:
-            raise CodegenError(f"{op.name} of {op.value} is not known", location_of(op))
+            raise CodegenError(f"{op.name} of {op.value} is not known", location_of(op), notes=calls_to(op))
     t.values[op.result] = ir.Constant(kind, value)
 
 

@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.traits import SymbolTable
 
 from tilec.backend.target import TARGETS, Target
-from tilec.diagnostics import TilecError, location_of
+from tilec.diagnostics import TilecError, calls_to, location_of
 from tilec.dialects import nvvm
 from tilec.dialects.tile.names import RULE, is_identifier
 
@@ -328,7 +328,7 @@ def verify_selectable(module: ModuleOp, target: Target) -> None:
         rule = _RULES.get(type(op))
         problem = _look_up(table, op.name, op, op.operands, name) if rule is None else rule(op, name)
         if problem is not None:
-            raise CodegenError(f"{_signature(op)}: {problem}", location_of(op))
+            raise CodegenError(f"{_signature(op)}: {problem}", location_of(op), notes=calls_to(op))
 
 
 def _look_up(

@@ -31,7 +31,8 @@ class _Verifier:
         for operand in op.operands:
             if not self._visible(operand):
                 note = Diagnostic("note", "it is defined here", location_of(operand))
-                raise TilecError(f"{_spelling(operand)} is used before it is defined", location_of(op), notes=(note,))
+                message = f"{_spelling(operand)} is used before it is defined"
+                raise TilecError(message, location_of(op), notes=(*calls_to(op), note))
         for region in op.regions:
             for block in region.blocks:
                 self.inside[region] = block
@@ -43,7 +44,8 @@ class _Verifier:
                     and region.last_block is region.first_block
                     and not op.has_trait(NoTerminator)
                 ):
-                    raise TilecError(f"{op.name} has an empty block where a terminator is due", location_of(op))
+                    message = f"{op.name} has an empty block where a terminator is due"
+                    raise TilecError(message, location_of(op), notes=calls_to(op))
             self.inside.pop(region, None)
         try:
             op.verify(verify_nested_ops=False)

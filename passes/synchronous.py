@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects import arith
 from xdsl.ir import Block, Operation
 from xdsl.traits import is_side_effect_free
 
@@ -52,7 +53,7 @@ def body_of(kernel: KernelOp) -> Block:
     for op in top.ops:
         if isinstance(op, GridOp | AssumeOp):
             continue
-        if isinstance(op, AllocOp) or not is_side_effect_free(op):
+        if isinstance(op, AllocOp) or not _is_pure(op):
             fail(op, f"{op.name} outside of the grid", hint="move it into the grid, whose body each tile executes")
     return grids[0].body.block
 
@@ -77,9 +78,14 @@ def _is_asynchronous(op: Operation) -> bool:
     return op.dialect_name() == "tile" and not isinstance(op, _SYNCHRONOUS)
 
 
+def _is_pure(op: Operation) -> bool:
+    """Whether it only computes; xDSL does not say so of remainders."""
+    return is_side_effect_free(op) or isinstance(op, arith.RemUIOp | arith.RemSIOp)
+
+
 def _check(op: Operation) -> None:
     if isinstance(op, AllocOp) and isinstance(op.res.type, RingType):
         fail(op, "a ring in a synchronous kernel", hint="allocate one !tile.smem: `pipeline` makes rings")
-    if not isinstance(op, _SYNCHRONOUS) and (op.regions or not is_side_effect_free(op)):
-        hint = "tile.grid and tile.for are its control flow; asynchronous kernels have scf"
+    if not isinstance(op, _SYNCHRONOUS) and (op.regions or not _is_pure(op)):
+        hint = "tile.grid and tile.for (in Python, tile.range) are its control flow; asynchronous kernels have scf"
         fail(op, f"{op.name} has no place in a synchronous kernel", hint=hint)

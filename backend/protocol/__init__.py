@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend.kernels import find_kernel, is_asynchronous
 from tilec.backend.protocol.extents import extent_names
-from tilec.diagnostics import Diagnostic, location_of
+from tilec.diagnostics import Diagnostic, calls_to, location_of
 from tilec.dialects.tile import AssumeOp, KernelOp, RolesOp, ScheduleOp, ViewType
 
 if TYPE_CHECKING:
@@ -119,12 +119,14 @@ def _why(found: Counterexample | Unproved) -> Diagnostic:
             "warning",
             f"not proved: {found.reason}",
             location_of(found.op),
-            hint=_hint(found),
+            _hint(found),
+            calls_to(found.op),
         )
     return Diagnostic(
         "warning",
         f"not proved: an abstract run goes wrong here, which no launch that was simulated did: {found.message}",
         location_of(found.op),
+        notes=calls_to(found.op),
     )
 
 

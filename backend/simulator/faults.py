@@ -9,7 +9,7 @@ from typing import Literal
 from xdsl.ir import Operation, SSAValue
 
 from tilec.backend.simulator.history import STEPS, History
-from tilec.diagnostics import Diagnostic, SourceLocation, TilecError, location_of
+from tilec.diagnostics import Diagnostic, SourceLocation, TilecError, calls_to, location_of
 
 FaultKind = Literal[
     "deadlock",
@@ -67,19 +67,19 @@ class Fault(TilecError):
         notes: Sequence[tuple[Operation, str]] = (),
         histories: Sequence[History] = (),
     ) -> None:
-        places: dict[tuple[SourceLocation | None, str], None] = {}
-        for op, text in notes:
-            places[location_of(op), text] = None
-        super().__init__(
-            message,
-            location_of(at),
-            hint,
-            tuple(Diagnostic("note", text, place) for place, text in places),
-        )
+        calls = calls_to(at)
+        told = dict.fromkeys(_note(op, text, calls) for op, text in notes)
+        super().__init__(message, location_of(at), hint, (*calls, *told))
         self.kind = kind
         # What one operation did to a tile and to a barrier is one step.
         entries = sorted({entry[:2]: entry for history in histories for entry in history}.values(), key=_time)
         self.trace = tuple(Step(location_of(op), text) for _, op, text in entries[-STEPS:])
+
+
+def _note(op: Operation, text: str, calls: tuple[Diagnostic, ...]) -> Diagnostic:
+    """A note at another operation, with the calls that led there where they are others than `calls`."""
+    own = calls_to(op)
+    return Diagnostic("note", text, location_of(op), notes=() if own == calls else own)
 
 
 def _time(entry: tuple[int, Operation, str]) -> int:

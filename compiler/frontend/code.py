@@ -5,6 +5,7 @@ import __future__
 
 import functools
 from collections.abc import Iterator
+from inspect import CO_NEWLOCALS
 from types import CodeType
 from typing import cast
 
@@ -41,6 +42,25 @@ def compiled(text: str, file: str, like: CodeType) -> CodeType | None:
         return None
     found = (c for c in _nested(module) if c.co_name == like.co_name and c.co_firstlineno == like.co_firstlineno)
     return next(found, None)
+
+
+def functions_around(text: str, file: str, like: CodeType) -> list[CodeType]:
+    """The functions that `like` is defined in, innermost first, as the text of their file has them."""
+    try:
+        module = _compiled_file(text, file, like.co_flags & _FUTURES)
+    except (SyntaxError, ValueError):
+        return []
+    return [code for code in _around(module, like) if code.co_flags & CO_NEWLOCALS]
+
+
+def _around(code: CodeType, like: CodeType) -> list[CodeType]:
+    """Code objects on the way from `code` down to one in the place of `like`, that one left out; none where there is no way."""
+    for inner in (constant for constant in code.co_consts if isinstance(constant, CodeType)):
+        if (inner.co_name, inner.co_firstlineno) == (like.co_name, like.co_firstlineno):
+            return [code]
+        if found := _around(inner, like):
+            return [*found, code]
+    return []
 
 
 @functools.lru_cache(maxsize=8)

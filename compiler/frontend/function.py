@@ -6,7 +6,7 @@ import ast
 import functools
 import inspect
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -14,7 +14,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodT
 from typing import Any, Final, Literal, NoReturn, cast
 
 from tilec.diagnostics import SourceLocation, TilecError, kind_of, one_line, register_source
-from tilec.frontend.code import code_text, compiled
+from tilec.frontend.code import code_text, compiled, functions_around
 
 MISSING: Final = object()
 """The default of a parameter that has none."""
@@ -64,6 +64,8 @@ class Function:
     text: str
     tree: ast.FunctionDef
     line_shift: int
+    annotations: Mapping[str, object]
+    """Values of the annotations as Python has evaluated them: texts where it does not evaluate them."""
 
     @staticmethod
     def read(function: Callable[..., Any]) -> Function:
@@ -107,7 +109,8 @@ class Function:
             raise TilecError(
                 f"{name} is a method of a class", at, hint="define it outside of the class: a kernel has no self"
             )
-        return Function(plain, name, code.co_filename, first, "".join(block), text, statement, shift)
+        source, annotations = "".join(block), _annotations(plain)
+        return Function(plain, name, code.co_filename, first, source, text, statement, shift, annotations)
 
     def location(self, node: ast.AST) -> SourceLocation:
         line: int = getattr(node, "lineno", 1)
@@ -231,6 +234,11 @@ class Function:
             return False
         return True
 
+    def setter(self, name: str) -> str | None:
+        """The function around this one that has a variable of this name, which this one does not use."""
+        around = functions_around(self.text, self.file, self.callable.__code__)
+        return next((c.co_name for c in around if name in (*c.co_varnames, *c.co_cellvars)), None)
+
     def names(self) -> list[str]:
         """The free names that have a value, without those of Python."""
         return [*self._closure, *self.callable.__globals__]
@@ -272,6 +280,14 @@ def _is_method(function: FunctionType) -> bool:
     owner = function.__qualname__.rpartition(".")[0]
     first = function.__code__.co_varnames[: min(1, function.__code__.co_argcount)]
     return owner != "" and not owner.endswith("<locals>") and first in (("self",), ("cls",))
+
+
+def _annotations(function: FunctionType) -> Mapping[str, object]:
+    """The annotations; none where their evaluation fails, as from Python 3.14 on it can when they are first asked for."""
+    try:
+        return dict(function.__annotations__)
+    except Exception:  # whatever the code in an annotation raises; as text it is understood, or refused at its place
+        return {}
 
 
 def _last_name(annotation: ast.expr) -> str:

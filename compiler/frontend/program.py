@@ -88,7 +88,7 @@ def _check(lowered: Lowered) -> None:
 def _recalled(key: str) -> list[tuple[dict[str, Any], _Entry, tuple[Read, ...]]]:
     data = recall("function", key)
     try:
-        raws = [] if data is None else parse(data)
+        raws: list[dict[str, Any]] = [] if data is None else parse(data)
         return [(raw, decode(_Entry, raw["entry"]), reads_from_json(raw["reads"])) for raw in raws]
     except (ValueError, TypeError, KeyError):  # of an earlier form; it is written anew
         return []

@@ -13,39 +13,47 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from tilec.backend.runtime.host.guards import ABSENT, Guard
 from tilec.diagnostics import TilecError
 from tilec.frontend import tile
 from tilec.frontend.function import MISSING, Function
-from tilec.frontend.tile import DType
+from tilec.frontend.tile.annotation import ViewAnnotation
+from tilec.frontend.tile.types import DType, Facts
 
 Fact = tuple[str, object]
 """What was found, as a kind and a value of JSON: ``("int", 64)``, ``("tuple", [["int", 1], ...])``, ``("word", "copy")``."""
+
+
+Looked = Literal["name", "default", "annotation"]
 
 
 @dataclass(frozen=True)
 class Read:
     """A name that was looked up.
 
-    `within` are the helpers on the way from the kernel, each a dotted path in the one before it; `path` is a free name of the
-    last one, with attributes of modules behind it, or one of its parameters if `default` is set.
+    `within` are the helpers on the way from the kernel, each a dotted path in the one before it: the names by which they are
+    found, which need not be those by which they are called. `path` is what was looked up of the last one: a free name, with
+    attributes of modules behind it, or one of its parameters, for its default, or an item of its annotation (`item_path`).
     """
 
     within: tuple[str, ...]
     path: str
     fact: Fact
-    default: bool = False
+    of: Looked = "name"
 
     def __hash__(self) -> int:
-        return hash((self.within, self.path, self.default))
+        return hash((self.within, self.path, self.of))
 
 
-def is_constant(value: object) -> bool:
-    """Whether a value means something by itself, and the same in any process."""
+_DEEPEST = 100
+
+
+def is_constant(value: object, deepest: int = _DEEPEST) -> bool:
+    """Whether a value means something by itself, and the same in any process; of tuples in tuples, `deepest` are looked at."""
     if type(value) is tuple:
-        return all(map(is_constant, cast("tuple[object, ...]", value)))
+        return deepest > 0 and all(is_constant(one, deepest - 1) for one in cast("tuple[object, ...]", value))
     return type(value) in (int, float, bool, str, DType, type(None))
 
 
@@ -77,8 +85,19 @@ def helper(function: Function) -> Fact:
     return "function", function.digest
 
 
+def annotated(item: object) -> Fact | None:
+    """The fact of what stands in the brackets of a view's annotation: constants and `Facts`; None for anything else."""
+    if isinstance(item, Facts):
+        parts = (item.order, item.align, item.tail)
+        return ("facts", list(constant(parts))) if is_constant(parts) else None
+    return constant(item) if is_constant(item) else None
+
+
 ABSENCE: Final[Fact] = ("absent", None)
 """The fact of a name that has no value."""
+SOME_FUNCTION: Final[Fact] = ("some", "function")
+SOME_MODULE: Final[Fact] = ("some", "module")
+"""Facts of names that were compared with None, or handed on: what is done with the function or the module is read apart."""
 
 
 def plain(value: object) -> object:
@@ -102,7 +121,7 @@ def _holds(kernel: Function, read: Read) -> bool:
         owner = None if owner is None else _function(_find(owner, path))
     if owner is None:
         return False
-    found = owner.defaults.get(read.path, MISSING) if read.default else _find(owner, read.path)
+    found = _looked(owner, read)
     kind, data = read.fact
     match kind:
         case "absent":
@@ -114,8 +133,23 @@ def _holds(kernel: Function, read: Read) -> bool:
         case "function":
             now = _function(found)
             return now is not None and now.digest == data
+        case "some":
+            return isinstance(plain(found), ModuleType if data == "module" else FunctionType)
+        case "facts":
+            return annotated(found) == read.fact
         case _:
             return is_constant(found) and constant(found) == read.fact
+
+
+def _looked(owner: Function, read: Read) -> object:
+    """What is there now, or MISSING."""
+    match read.of:
+        case "name":
+            return _find(owner, read.path)
+        case "default":
+            return owner.defaults.get(read.path, MISSING)
+        case "annotation":
+            return _item(owner, read.path)
 
 
 def _find(owner: Function, path: str) -> object:
@@ -130,6 +164,18 @@ def _find(owner: Function, path: str) -> object:
             return MISSING
         value = getattr(value, attribute, MISSING)
     return value
+
+
+def item_path(parameter: str, position: int) -> str:
+    """The path of one of the items in the brackets of a parameter's annotation."""
+    return f"{parameter}.{position}"
+
+
+def _item(owner: Function, path: str) -> object:
+    parameter, _, position = path.rpartition(".")
+    annotation = owner.annotations.get(parameter)
+    items = annotation.items if isinstance(annotation, ViewAnnotation) else ()
+    return items[int(position)] if int(position) < len(items) else MISSING
 
 
 def _word(name: str) -> object:
@@ -166,26 +212,51 @@ def guards(function: Function, reads: Iterable[Read]) -> list[Guard] | None:
     """Variables and the objects that they have now: while they are the same objects, `still` is true.
 
     None where this cannot be told by variables: an attribute that a module makes when asked, a name of a closure that has no
-    value yet. Assumes that nobody changes a function's code or defaults in place.
+    value yet.
     """
     found: dict[tuple[int, str | None], Guard] = {}
     for read in reads:
-        owner = function
-        if read.fact == ABSENCE:
-            if read.path in owner.callable.__code__.co_freevars:
-                return None
-            spaces: list[dict[str, object]] = [owner.callable.__globals__, owner.callable.__builtins__]
-            found.update(((id(space), read.path), (space, read.path, ABSENT)) for space in spaces)
-            continue
-        for path in (*read.within, *(() if read.default else (read.path,))):
-            steps = _steps(owner, path)
+        owner: Function | None = function
+        for path in read.within:
+            steps = None if owner is None else _steps(owner, path)
             if steps is None:
                 return None
-            for step in steps:
-                found[id(step[0]), step[1]] = step
-            below = _function(steps[-1][2]) if path in read.within else None
-            owner = below or owner
+            found.update(_by_variable(steps))
+            owner = _function(steps[-1][2])
+            found.update(_by_variable(_of_function(owner)))
+        steps = None if owner is None else _last_steps(owner, read)
+        if steps is None:
+            return None
+        found.update(_by_variable(steps))
     return list(found.values())
+
+
+def _by_variable(steps: list[Guard]) -> dict[tuple[int, str | None], Guard]:
+    return {(id(step[0]), step[1]): step for step in steps}
+
+
+def _last_steps(owner: Function, read: Read) -> list[Guard] | None:
+    """Guards of what was looked up; annotations were when their function was read, and need none."""
+    if read.of != "name":
+        named: dict[str, object] = owner.callable.__kwdefaults__ or {}
+        return [(named, read.path, named[read.path])] if read.of == "default" and read.path in named else []
+    if read.fact[0] == "function":
+        steps = _steps(owner, read.path)
+        return steps and [*steps, *_of_function(_function(steps[-1][2]))]
+    if read.fact != ABSENCE:
+        return _steps(owner, read.path)
+    if read.path in owner.callable.__code__.co_freevars:
+        return None
+    spaces: list[dict[str, object]] = [owner.callable.__globals__, owner.callable.__builtins__]
+    return [(space, read.path, ABSENT) for space in spaces]
+
+
+def _of_function(function: Function | None) -> list[Guard]:
+    """What makes a function the one that was read, which assignments to its attributes can change."""
+    if function is None:
+        return []
+    plain: FunctionType = function.callable
+    return [(plain, name, getattr(plain, name)) for name in ("__code__", "__defaults__", "__kwdefaults__")]
 
 
 def _steps(owner: Function, path: str) -> list[Guard] | None:
@@ -220,15 +291,13 @@ def _found(owner: Function, name: str) -> list[Guard] | None:
 
 def reads_to_json(reads: Iterable[Read]) -> list[object]:
     """A value of JSON that `reads_from_json` makes the same reads of, in any process."""
-    return [[list(r.within), r.path, list(r.fact), r.default] for r in reads]
+    return [[list(r.within), r.path, list(r.fact), r.of] for r in reads]
 
 
 def reads_from_json(data: object) -> tuple[Read, ...]:
     """Raises ValueError for what `reads_to_json` did not write."""
     try:
-        rows = cast("list[tuple[list[str], str, list[object], bool]]", data)
-        return tuple(
-            Read(tuple(within), path, (str(fact[0]), fact[1]), default) for within, path, fact, default in rows
-        )
+        rows = cast("list[tuple[list[str], str, list[object], Looked]]", data)
+        return tuple(Read(tuple(within), path, (str(fact[0]), fact[1]), of) for within, path, fact, of in rows)
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError("these are no reads") from error

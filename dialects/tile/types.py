@@ -75,6 +75,22 @@ def _verify_rank(what: str, rank: int) -> None:
         raise VerifyException(f"{what} has rank {rank}: 1 and 2 are supported")
 
 
+def _verify_extent(extent: Attribute) -> None:
+    found: object = extent
+    match extent:
+        case IntAttr(data=int() as size):
+            if 0 <= size <= MAX_EXTENT:
+                return
+            found = size
+        case StringAttr(data=symbol) if symbol == "?" or _SYMBOL.fullmatch(symbol):
+            return
+        case _:
+            pass
+    raise VerifyException(
+        f"bad extent {found} of a view: expected an integer from 0 to {MAX_EXTENT}, a symbol without the letter x, or ?"
+    )
+
+
 def _verify_order(order: tuple[int, ...], rank: int) -> None:
     if sorted(order) != list(range(rank)):
         raise VerifyException(f"order {list(order)} is not a permutation of the {rank} dimensions")
@@ -182,16 +198,7 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
         _verify_rank("view", self.rank)
         _verify_element(self.element)
         for extent in self.extents:
-            match extent:
-                case IntAttr(data=int() as size) if 0 <= size <= MAX_EXTENT:
-                    pass
-                case StringAttr(data=symbol) if symbol == "?" or _SYMBOL.fullmatch(symbol):
-                    pass
-                case _:
-                    raise VerifyException(
-                        f"bad extent {extent} of a view: expected an integer up to {MAX_EXTENT}, a symbol without the "
-                        "letter x, or ?"
-                    )
+            _verify_extent(extent)
         _verify_order(self.order, self.rank)
         if self.align not in ALIGNMENTS or self.align < self.dtype.bytes:
             raise VerifyException(

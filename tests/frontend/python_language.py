@@ -423,3 +423,82 @@ def reversed_tiles(A: tile.View["M", "K", tile.f32], D: tile.View["M", "K", tile
             tile.copy_async(a, D[m, column], dispatch="threads")
             tile.cta_sync()
             k += 16
+
+
+def _moved(A, a, turn):
+    tile.copy(A[0, 64 * turn], a)
+    return turn < 2
+
+
+def copies_in_a_condition(A: tile.View["M", "K"], D: tile.View["M", "K"]):
+    for m, n in tile.grid(D, step=(64, 64)):
+        a = tile.smem(64, 64, A.dtype)
+        turn = 0
+        while _moved(A, a, turn):
+            turn += 1
+        tile.copy(a, D[m, n])
+
+
+def of_other_letters(É: tile.View["M", "K"]):
+    größe = tile.empty("M", "K", dtype=É.dtype)
+    for é, ü in tile.grid(größe, step=(64, 64)):
+        ß = tile.smem(64, 64, É.dtype)
+        π = 0
+        for _ä in tile.range(É, dim=1, step=64):
+            π = π + 64
+        μ = π - 64
+        tile.copy(É[é, μ], ß)
+        tile.copy(ß, größe[é, ü])
+    return größe
+
+
+def sets_nothing(A: tile.View["M", "K"], D: tile.View["M", "K"]):
+    at = 64
+    for m, n in tile.grid(D, step=(64, 64)):
+        a = tile.smem(64, 64, A.dtype)
+        tile.copy(A[m, at], a)
+        for _k in tile.range(A, dim=1, step=64):
+            if A.ndim == 1:
+                at = 0
+        tile.copy(a, D[m, n])
+        tile.copy(A[m, at], a)
+
+
+def compares_types(D: tile.View["M", "K"]):
+    number = 64 if (D.dtype, 1) in (("f16", 1), ("bf16", 2)) and (D.dtype,) == ("f16",) != ("f16", 2) else 32
+    tile.copy(tile.splat(number, 64, 64, D.dtype), D[0, 0])
+
+
+def splats(D: tile.View[4, 8, tile.f32], *, number: float, dtype: tilec.constexpr):
+    tile.copy(tile.splat(number, 4, 8, dtype).to(tile.f32), D[0, 0])
+
+
+def sets_nothing_by_one_thread(A: tile.View["M", "K"]):
+    D = tile.empty("M", "K", dtype=A.dtype)
+    at = 64
+    with tile.single_thread():
+        if A.ndim == 1:
+            at = 0
+    for m, n in tile.grid(D, step=(at, at)):
+        a = tile.smem(64, 64, A.dtype)
+        tile.copy_async(A[m, n], a, dispatch="threads")
+        tile.copy_async(a, D[m, n], dispatch="threads")
+    return D
+
+
+def _column(n, last):
+    if n < 128:
+        column = n + 64
+    else:
+        column = last
+    return column
+
+
+def branches_behind_a_condition(A: tile.View["M", "K"], D: tile.View["M", "K"]):
+    for m, n in tile.grid(D, step=(64, 64)):
+        a = tile.smem(64, 64, A.dtype)
+        at = _column(n, 128) if n > 0 else n
+        tile.copy_async(A[m, at], a, dispatch="threads")
+        tile.cta_sync()
+        tile.copy_async(a, D[m, n], dispatch="threads")
+        tile.cta_sync()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import linecache
 import runpy
 import subprocess
 import sys
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -257,3 +259,39 @@ def test_a_function_is_read_wherever_it_stands(text: str, tmp_path: Path) -> Non
     line = next(node for node in function.tree.body if hasattr(node, "iter"))
     at = function.location(line)
     assert text.replace("\r", "").split("\n")[at.line - 1][at.column - 1 :].startswith("for m, n")
+
+
+def test_annotations_are_the_values_of_the_definition(tmp_path: Path) -> None:
+    text = (
+        "from tilec import tile\nN = 64\n\ndef kernel(A: tile.View['M', N], B: 'tile.View[N]', n: int): pass\nN = 32\n"
+    )
+    kernel = function_in(tmp_path / "file.py", text)
+    function = Function.read(kernel)
+    assert function.annotations == {"A": tile.View["M", 64], "B": "tile.View[N]", "n": int}
+    assert repr(function.annotations["A"]) == "tile.View['M', 64]"
+    assert tile.View["M", 64] != tile.View["M", 32] and tile.View["M"] == tile.View["M",]
+    assert typing.get_type_hints(kernel) == {"A": tile.View["M", 64], "B": tile.View[32], "n": int}
+
+
+def test_a_helper_takes_what_its_text_says(tmp_path: Path) -> None:
+    text = KERNEL.replace(
+        "from tilec import tile\n", "from tilec import tile\n\ndef half(x, by=2):\n    return x // by\n"
+    ).replace("a = tile.smem(64,", "a = tile.smem(half(128),")
+    kernel = function_in(tmp_path / "file.py", text)
+    kernel.__globals__["half"].__signature__ = inspect.Signature([])
+    assert "!tile.smem<64x64xf16>" in str(lower(Function.read(kernel), ("f16", "f16"), {}).module)
+
+
+def test_a_variable_around_that_has_no_value_yet(tmp_path: Path) -> None:
+    lines = KERNEL.replace("(64, 64)", "(rows, 64)").split("\n")
+    inner = "".join(f"    {line}\n" for line in lines[2:])
+    path = tmp_path / "file.py"
+    kernel = function_in(path, f"{lines[0]}\ndef outer():\n{inner}    return kernel\n    rows = 64\nkernel = outer()\n")
+    with pytest.raises(TilecError) as error:
+        lower(Function.read(kernel), ("f16", "f16"), {})
+    assert str(error.value).replace(str(path), "file.py") == (
+        "file.py:4:40: error: rows has no value yet: the function around kernel sets it later\n"
+        "        for m, n in tile.grid(D, step=(rows, 64)):\n"
+        "                                       ^\n"
+        "hint: set rows first"
+    )

@@ -311,8 +311,9 @@ def test_numpy_outputs_can_be_given() -> None:
         kernels.two_outputs(a, b, out=d)
 
 
-def test_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(EXAMPLES / "gemm.py"), run_name="__main__")
+@pytest.mark.parametrize("name", ["gemm.py", "step6.py"])
+def test_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     assert "PASS" in capsys.readouterr().out
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +216,139 @@ def test_arithmetic_branches_and_loops_at_run_time_mean_what_they_say() -> None:
     expected = tiles.copy()
     expected[::2] = tiles[::2, :, :, ::-1]
     assert (d == expected.reshape(64, 192)).all()
+
+
+COLUMN = """\
+from tilec import tile
+
+
+def column(m, n):
+{body}
+
+
+def kernel(A: tile.View["M", "K"], D: tile.View["M", "K"]):
+    for m, n in tile.grid(D, step=(64, 64)):
+        a = tile.smem(64, 64, A.dtype)
+        tile.copy(A[m, column(m, n)], a)
+        tile.copy(a, D[m, n])
+
+
+def twice(x):
+    return x + x
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return 64 if 0 <= n < 128 else 128",
+        "return twice(n) if m < 64 and n <= 64 else n - n % 128",
+        "return 64 if n > 64 and (m == 0 or n == 192) else 0",
+        "return 64 if n > 64 or False else 128",
+        "return 64 if n > 64 or True else 128",
+        "return 64 if n > 64 and False else 128",
+        "return 64 if 0 or n > 64 else 128",
+        "return 64 if 3 and n > 64 else 128",
+        "return 128 // max(n // 64, 1) if n != 192 else 0",
+        "return 640 // (1 + n) // 10 if n != 192 else 0",
+        "return n % 128 + m % 3",
+        "q = float('nan')\nreturn 64 if q in (q,) else 0",
+        "q = float('nan')\nreturn 64 if q in (-q,) else 0",
+        "q = float('nan')\nreturn 64 if (q, 1) == (q, 1) else 0",
+        "return 64 if ('a', (1, 2)) == ('a', (1, 2.0)) else 0",
+        "x = 0\nwhile x < 128:\n    x += 64\nreturn x",
+        "ß, π = n + 0, 64\nreturn ß - ß % π",
+    ],
+)
+def test_numbers_are_those_of_python(body: str, tmp_path: Path) -> None:
+    text = COLUMN.format(body=textwrap.indent(body, "    "))
+    kernel, column = (function_in(tmp_path / "file.py", text, name) for name in ("kernel", "column"))
+    a = np.arange(128 * 256, dtype=np.float32).reshape(128, 256)
+    d = np.zeros_like(a)
+    tilec.jit(kernel)(a, d)
+    for m, n in product(range(0, 128, 64), range(0, 256, 64)):
+        at = column(m, n)
+        assert (d[m : m + 64, n : n + 64] == a[m : m + 64, at : at + 64]).all()
+
+
+def test_a_condition_that_is_known_has_its_effects() -> None:
+    a = np.arange(64 * 256, dtype=np.float32).reshape(64, 256)
+    d = np.zeros_like(a)
+    tilec.jit(python_language.copies_in_a_condition)(a, d)
+    assert (d == np.tile(a[:, 128:192], 4)).all()
+
+
+def test_branches_may_stand_behind_a_condition() -> None:
+    a = np.arange(64 * 256, dtype=np.float32).reshape(64, 256)
+    d = np.zeros_like(a)
+    tilec.jit(python_language.branches_behind_a_condition)(a, d)
+    assert (d == np.hstack([a[:, :64], a[:, 128:192], a[:, 128:192], a[:, 128:192]])).all()
+
+
+def test_names_of_other_letters_than_those_of_ascii() -> None:
+    a = np.arange(64 * 256, dtype=np.float32).reshape(64, 256)
+    assert (tilec.jit(python_language.of_other_letters)(a) == np.tile(a[:, 192:], 4)).all()
+
+
+def test_a_name_that_a_loop_could_have_set_is_still_there() -> None:
+    a = np.arange(64 * 256, dtype=np.float32).reshape(64, 256)
+    d = np.zeros_like(a)
+    tilec.jit(python_language.sets_nothing)(a, d)
+    assert (d == np.tile(a[:, 64:128], 4)).all()
+
+
+def test_a_name_that_a_with_could_have_set_is_still_there() -> None:
+    assert "step (64, 64)" in str(lowered(python_language.sets_nothing_by_one_thread, "f16").module)
+
+
+def test_element_types_in_tuples_are_equal_to_their_names() -> None:
+    assert "tile.splat 64" in str(lowered(python_language.compares_types, "f16").module)
+    assert "tile.splat 32" in str(lowered(python_language.compares_types, "f32").module)
+
+
+PRIVATE = """\
+import math
+from tilec import tile
+
+
+class _Outer:
+    class Holder:
+        def read():
+            {body}
+
+        def made():
+            def read():
+                {body}
+
+            return read
+
+
+_Holder__width, __width = 64, 0
+f = _Outer.Holder.{function}
+
+
+def kernel(A: tile.View["M", "K"], D: tile.View["M", "K"]):
+    tile.copy(tile.splat(f(), 64, 64, A.dtype), D[0, 0])
+"""
+
+
+@pytest.mark.parametrize(("function", "line", "indent"), [("read", 8, 12), ("made()", 12, 16)])
+@pytest.mark.parametrize("read", ["__width", "math.__width"])
+def test_a_name_that_python_changes_in_a_class(
+    function: str, line: int, indent: int, read: str, tmp_path: Path
+) -> None:
+    kernel = function_in(tmp_path / "file.py", PRIVATE.format(body=f"return {read}", function=function))
+    with pytest.raises(TilecError) as error:
+        lowered(kernel, "f16", "f16")
+    assert str(error.value).replace(str(tmp_path / "file.py"), "file.py") == (
+        f"file.py:{line}:{indent + 8}: error: __width is private here: in class Holder Python reads _Holder__width in its place\n"
+        f"{' ' * indent}return {read}\n{' ' * (indent + 7)}^\nhint: name it _width\n"
+        "file.py:22:26: note: called from kernel\n"
+        f"    tile.copy(tile.splat(f(), 64, 64, A.dtype), D[0, 0])\n{' ' * 25}^"
+    )
+
+
+def test_names_that_python_keeps_in_a_class(tmp_path: Path) -> None:
+    body = "__width = len(__name__); return 3 * __width // __width"
+    kernel = function_in(tmp_path / "file.py", PRIVATE.format(body=body, function="read"))
+    assert "tile.splat 3" in str(lowered(kernel, "f16", "f16").module)

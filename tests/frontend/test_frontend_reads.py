@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from written_kernels import function_in
 
 from tilec import tile
+from tilec.backend.runtime.host.guards import Guard
 from tilec.frontend.function import Function
 from tilec.frontend.lowering import lower
 from tilec.frontend.reads import (
@@ -39,31 +40,41 @@ def reads_of(function: Callable[..., Any]) -> tuple[Function, tuple[Read, ...]]:
 
 def test_reads_are_what_was_looked_at() -> None:
     _, reads = reads_of(python_around.around)
-    found = {(r.within, r.path, r.default): r.fact for r in reads if r.fact[0] != "function"}
+    found = {(r.within, r.path, r.of): r.fact for r in reads if r.fact[0] not in ("function", "some")}
     assert found == {
-        ((), "tile.View", False): ("word", "View"),
-        ((), "ZERO", False): ("float", "0x0.0p+0"),
-        ((), "NAN", False): ("float", "nan"),
-        ((), "NOTHING", False): ("NoneType", None),
-        ((), "FLAG", False): ("bool", True),
-        (("helper", "inner"), "SIZE", False): ("int", 32),
-        (("helper", "inner"), "len", False): ("builtin", "len"),
-        (("helper", "inner"), "more", True): ("tuple", [["int", 1], ["int", 2]]),
-        (("helper",), "times", True): ("int", 1),
-        ((), "tile.grid", False): ("word", "grid"),
-        ((), "STEP", False): ("tuple", [["int", 64], ["tuple", [["int", 64], ["float", "0x1.8000000000000p+0"]]]]),
-        ((), "config.nested.COLUMNS", False): ("int", 64),
-        ((), "tile.smem", False): ("word", "smem"),
-        ((), "config.ROWS", False): ("int", 64),
-        ((), "TYPE", False): ("dtype", "f16"),
-        ((), "NAME", False): ("str", "f16"),
-        ((), "copy", False): ("word", "copy"),
-        ((), "tile.copy", False): ("word", "copy"),
+        ((), "A.0", "annotation"): ("str", "M"),
+        ((), "A.1", "annotation"): ("str", "K"),
+        ((), "D.0", "annotation"): ("str", "M"),
+        ((), "D.1", "annotation"): ("str", "K"),
+        ((), "ZERO", "name"): ("float", "0x0.0p+0"),
+        ((), "NAN", "name"): ("float", "nan"),
+        ((), "NOTHING", "name"): ("NoneType", None),
+        ((), "FLAG", "name"): ("bool", True),
+        (("helper", "inner"), "SIZE", "name"): ("int", 32),
+        (("helper", "inner"), "len", "name"): ("builtin", "len"),
+        (("helper", "inner"), "more", "default"): ("tuple", [["int", 1], ["int", 2]]),
+        (("helper",), "times", "default"): ("int", 1),
+        ((), "tile.grid", "name"): ("word", "grid"),
+        ((), "STEP", "name"): ("tuple", [["int", 64], ["tuple", [["int", 64], ["float", "0x1.8000000000000p+0"]]]]),
+        ((), "config.nested.COLUMNS", "name"): ("int", 64),
+        ((), "tile.smem", "name"): ("word", "smem"),
+        ((), "config.ROWS", "name"): ("int", 64),
+        ((), "TYPE", "name"): ("dtype", "f16"),
+        ((), "NAME", "name"): ("str", "f16"),
+        ((), "copy", "name"): ("word", "copy"),
+        ((), "tile.copy", "name"): ("word", "copy"),
     }
     functions = {(r.within, r.path): r.fact[1] for r in reads if r.fact[0] == "function"}
     assert functions == {
         ((), "helper"): Function.read(python_around.helper).digest,
         (("helper",), "inner"): Function.read(python_around.inner).digest,
+    }
+    assert {(r.within, r.path, r.fact[1]) for r in reads if r.fact[0] == "some"} == {
+        ((), "helper", "function"),
+        (("helper",), "inner", "function"),
+        ((), "tile", "module"),
+        ((), "config", "module"),
+        ((), "config.nested", "module"),
     }
 
 
@@ -122,8 +133,19 @@ def test_every_change_of_what_was_read_is_seen(name: str, value: object, monkeyp
     assert still(function, reads) and _hold(made)
 
 
-def _hold(made: list[tuple[dict[str, object], str, object]]) -> bool:
-    return all(space.get(key, ABSENT) is value for space, key, value in made)
+def _hold(made: list[Guard]) -> bool:
+    return all(_now(place, name) is value for place, name, value in made)
+
+
+def _now(place: object, name: str | None) -> object:
+    """What a guard looks at."""
+    match place:
+        case CellType():
+            return place.cell_contents
+        case dict():
+            return place.get(name, ABSENT)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        case _:
+            return getattr(place, str(name))
 
 
 def test_a_name_that_is_gone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,10 +163,42 @@ def test_what_was_not_read_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> N
     assert still(function, reads)
 
 
-def test_defaults_of_helpers_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def _named(x: int, *, more: int = 3) -> int:
+    return x + more
+
+
+@pytest.mark.parametrize(
+    ("helper", "attribute", "value"),
+    [
+        (python_around.inner, "__defaults__", ((1, 2, 3),)),
+        (python_around.helper, "__defaults__", (2,)),
+        (python_around.inner, "__code__", _other_inner.__code__),
+        (python_around.helper, "__code__", _other_helper.__code__),
+    ],
+)
+def test_what_is_changed_in_a_helper_is_seen(
+    helper: Any, attribute: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     function, reads = reads_of(python_around.around)
-    monkeypatch.setattr(python_around.inner, "__defaults__", ((1, 2, 3),))
+    made = guards(function, reads)
+    assert made is not None and _hold(made)
+    monkeypatch.setattr(helper, attribute, value)
     assert not still(function, reads)
+    assert not _hold(made)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda: _named.__kwdefaults__.update(more=4), lambda: setattr(_named, "__kwdefaults__", {"more": 4})]
+)
+def test_a_default_of_a_keyword_is_guarded(change: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_named, "__kwdefaults__", {"more": 3})
+    monkeypatch.setattr(python_around, "inner", _named)
+    function, reads = reads_of(python_around.around)
+    made = guards(function, reads)
+    assert made is not None and _hold(made) and still(function, reads)
+    change()
+    assert not still(function, reads)
+    assert not _hold(made)
 
 
 def test_a_closure_is_read_and_guarded() -> None:
@@ -211,7 +265,7 @@ print(still(function, reads))
     assert done.stdout == "True False\nFalse\n"
 
 
-@pytest.mark.parametrize("data", [3, [3], [["a", "b"]], [[[], "a", [], False]], [[[], "a", ["int"], False]]])
+@pytest.mark.parametrize("data", [3, [3], [["a", "b"]], [[[], "a", [], "name"]], [[[], "a", ["int"], "name"]]])
 def test_other_data_are_no_reads(data: object) -> None:
     with pytest.raises(ValueError, match="these are no reads"):
         reads_from_json(data)
@@ -242,6 +296,18 @@ def test_facts_are_equal_where_values_are(a: object, b: object) -> None:
     assert json.loads(one) == json.loads(json.dumps(constant(a)))
 
 
-@pytest.mark.parametrize("value", [[1], {1}, object(), 1j, b"a", len, (1, [2]), type])
+def _nested(depth: int) -> tuple[object, ...]:
+    return (_nested(depth - 1),) if depth > 1 else ()
+
+
+def test_a_tuple_has_some_tuples_in_it_but_not_endlessly_many() -> None:
+    assert is_constant(_nested(100)) and constant(_nested(100))
+    endless: tuple[object, ...] = ()
+    for _ in range(100_000):
+        endless = (endless,)
+    assert not is_constant(endless)
+
+
+@pytest.mark.parametrize("value", [[1], {1}, object(), 1j, b"a", len, (1, [2]), type, tile.facts()])
 def test_what_is_no_constant(value: object) -> None:
     assert not is_constant(value)

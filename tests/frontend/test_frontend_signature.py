@@ -65,7 +65,7 @@ AS_IN = 'hint: write its extents, as in `A: tile.View["M", "K"]`'
         ('tile.View["M", 1.5]', "1.5", "an extent is a symbol, an integer or '?', not a float"),
         ('tile.View["M", True]', "True", "an extent is a symbol, an integer or '?', not a bool"),
         ('tile.View["M", "Kx"]', '"Kx"', "bad symbol 'Kx': letters but x, digits and _, not a digit first"),
-        ("tile.View[-1]", "tile.View", "bad extent #builtin.int<-1> of a view: expected an integer up to 2147483647, "),
+        ("tile.View[-1]", "tile.View", "bad extent -1 of a view: expected an integer from 0 to 2147483647, "),
         ('tile.View["M", "N", "K"]', "tile.View", "view has rank 3: 1 and 2 are supported"),
         ("tile.View[()]", "tile.View", "view has rank 0: 1 and 2 are supported"),
         ('tile.View["M", tile.f32]', "tile.f32", "A has elements of f32, not of f16"),

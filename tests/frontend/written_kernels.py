@@ -42,6 +42,18 @@ def smaller(a, b):
 def kernel(A: tile.View["M", "K"], B: tile.View["N", "K"]):
     D = tile.empty("M", "N", dtype=A.dtype)
 """
+TAIL = """
+
+def moved(A, m, a):
+    tile.copy(A[m, 0], a)
+    return m
+
+
+def least(m):
+    while m > 3:
+        m = m // 2
+    return m
+"""
 GRID = "    for m, n in tile.grid(D, step=(64, 64)):\n"
 
 
@@ -54,7 +66,7 @@ def function_in(path: Path, text: str, name: str = "kernel") -> Callable[..., An
 def kernel_of(body: str) -> str:
     """The text of a file with a kernel whose body ends with these statements, directly or (indented) in its grid."""
     lines = textwrap.indent(body.strip("\n"), "    ")
-    return f"{HEAD}{GRID if body.startswith(' ') else ''}{lines}\n    return D\n"
+    return f"{HEAD}{GRID if body.startswith(' ') else ''}{lines}\n    return D\n{TAIL}"
 
 
 def refusal_of(body: str, folder: Path) -> str:

@@ -80,7 +80,7 @@ def _returned(frame: Frame, returned: Returned | None, kernel: KernelOp) -> tupl
     if returned is None or returned.node.value is None:
         if outputs:
             frame.site(last).fail(
-                "a kernel function ends by returning its outputs", f"end it with `return {outputs[0].name_hint}`"
+                "a kernel function ends by returning its outputs", f"end it with `return {outputs[0].name_hint or 'D'}`"
             )
         if not any(_writes(op) for op in kernel.walk()):
             frame.site(last).fail(

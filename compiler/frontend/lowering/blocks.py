@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from tilec.frontend.lowering import names
 from tilec.frontend.lowering.frame import Frame, Site
 from tilec.frontend.lowering.scope import Fixed, Lost, Scope
+from tilec.frontend.lowering.values import hint
 
 _Result = TypeVar("_Result")
 
@@ -57,6 +58,19 @@ def inside(frame: Frame, block: Block, lowering: Callable[[], _Result]) -> _Resu
         frame.state.at = outer
 
 
+def splice(frame: Frame, block: Block) -> None:
+    """Move the operations of a block to where the lowering stands."""
+    for op in list(block.ops):
+        op.detach()
+        frame.state.at.add_op(op)
+
+
+def discard(block: Block) -> None:
+    """Throw the operations of a block away: what they used has fewer uses then."""
+    for op in reversed(list(block.ops)):
+        block.erase_op(op)
+
+
 def forget(frame: Frame, statements: Sequence[ast.stmt], where: str, keep: Collection[str] = ()) -> None:
     """Behind a block that may not have run: the names that it sets, but those of `keep`, have no value."""
     variables = names.assigned_by(*(s.target for s in statements if isinstance(s, ast.For)))
@@ -93,11 +107,11 @@ class With(Site):
                 )
 
         block, _ = lower_into(frame, self.lower_inside, (), prepare)
-        forget(frame, self.statement.body, "this `with`")
+        forget(frame, self.statement.body, "this `with`", keep=changed)
         return block
 
 
 def name_value(value: SSAValue, name: str) -> None:
     """Give a value the name that the program has for it, if it has none."""
     if value.name_hint is None:
-        value.name_hint = name
+        hint(value, name)

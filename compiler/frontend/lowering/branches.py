@@ -12,7 +12,7 @@ from tilec.frontend.lowering import carry, constants, names
 from tilec.frontend.lowering.blocks import inside, lower
 from tilec.frontend.lowering.frame import Frame, Returned, Site, shown
 from tilec.frontend.lowering.scope import Bound, Lost, Scope
-from tilec.frontend.lowering.values import RunTime, Scalar, Value, is_constant, kind, run_time
+from tilec.frontend.lowering.values import RunTime, Scalar, Value, hint, is_constant, kind, run_time
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _branch(site: Site, statement: ast.If, condition: SSAValue) -> None:
     regions = Region(then.block), Region(otherwise.block) if both else None
     op = site.emit(lambda: scf.IfOp(condition, [m.type for m in merged], *regions))
     for one, result in zip(merged, op.results, strict=True):
-        result.name_hint = one.name
+        hint(result, one.name)
         bound[one.name] = Bound(run_time(result), one.then.node)
     frame.scope.names.update(bound)
 

@@ -18,7 +18,11 @@ def call(site: Site, node: ast.Call) -> Value:
 
 def value(site: Site, node: ast.Call) -> Value:
     """What a call gives, which is wanted."""
-    function = site.evaluate(node.func)
+    return value_of(site, node, site.evaluate(node.func))
+
+
+def value_of(site: Site, node: ast.Call, function: Value) -> Value:
+    """As `value`, of what is called."""
     result = _called(site, node, function)
     if result is None and isinstance(function, Word | Method):
         site.fail("this gives no value: write it as a statement of its own")

@@ -12,7 +12,7 @@ from tilec.frontend.lowering import names
 from tilec.frontend.lowering.blocks import inside
 from tilec.frontend.lowering.frame import Frame, Site
 from tilec.frontend.lowering.scope import Bound, Fixed, Lost, Scope
-from tilec.frontend.lowering.values import Reg, RunTime, Scalar, Value, is_condition, is_number, kind, run_time
+from tilec.frontend.lowering.values import Reg, RunTime, Scalar, Value, hint, is_condition, is_number, kind, run_time
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,10 @@ def carried(site: Site, loop: ast.For | ast.While) -> tuple[list[Carried], dict[
     for name in changed(site.frame, loop):
         bound = site.frame.scope.value(name)
         assert bound is not None
-        type = carried_type(bound.value)
-        if type is None:
+        type, around = carried_type(bound.value), site.frame.scope.fixes(name)
+        if around is not None:
+            fixed[name] = around
+        elif type is None:
             fixed[name] = not_carried(name, bound.value)
         else:
             found.append(Carried(name, converted(site, bound.value, type), bound.node))
@@ -94,7 +96,7 @@ def bind_arguments(scope: Scope, block: Block, carried: list[Carried]) -> None:
     """Bind the last arguments of a loop's block to the names that it carries."""
     first = len(block.args) - len(carried)
     for one, argument in zip(carried, block.args[first:], strict=True):
-        argument.name_hint = one.name
+        hint(argument, one.name)
         scope.names[one.name] = Bound(run_time(argument), one.node)
 
 
@@ -131,5 +133,5 @@ def conversion(type: Attribute, value: Value) -> str | None:
 
 def bind_results(frame: Frame, carried: list[Carried], results: list[SSAValue]) -> None:
     for one, result in zip(carried, results, strict=True):
-        result.name_hint = one.name
+        hint(result, one.name)
         frame.scope.names[one.name] = Bound(run_time(result), one.node)

@@ -104,15 +104,18 @@ def compare(site: Site, symbol: str, left: Value, right: Value) -> bool:
                         "compare with ==, and combine with or",
                     )
                 site.fail(f"`{site.text}`: {symbol} looks into a tuple, not into {kind(right)}")
-            return any(compare(site, "==", left, one) for one in right) == (symbol == "in")
-        case "==" | "!=" if isinstance(left, DType | str) and isinstance(right, DType | str):
+            return any(left is one or compare(site, "==", left, one) for one in right) == (symbol == "in")
+        case "==" | "!=":
             # Words take the name of an element type for the type, so both are equal here too.
-            return _COMPARISONS[symbol](_name(left), _name(right))
+            return _COMPARISONS[symbol](_named(left), _named(right))
         case _:
             return bool(_computed(site, lambda: _COMPARISONS[symbol](left, right)))
 
 
-def _name(value: DType | str) -> str:
+def _named(value: Value) -> Value:
+    """A value with the names of the element types in it."""
+    if isinstance(value, tuple):
+        return tuple(map(_named, value))
     return value.name if isinstance(value, DType) else value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from tilec.diagnostics import did_you_mean
@@ -38,13 +39,26 @@ def _name(site: Site, node: ast.Name) -> Value:
         return found.value
     if isinstance(found, Lost):
         site.fail(found.message, found.hint, site.at(found.node).note("it is set here"))
+    _check_private(site, node.id)
     return outside.free_name(site, node.id)
+
+
+def _check_private(site: Site, name: str) -> None:
+    """Refuse a name that Python changes where it stands in a class."""
+    around = site.frame.function.callable.__code__.co_qualname.split(".")
+    classes = [outer for outer, inner in pairwise(around) if "<locals>" not in (outer, inner)]
+    if classes and name.startswith("__") and not name.endswith("__"):
+        read = f"_{classes[-1].lstrip('_')}{name}"
+        site.fail(
+            f"{name} is private here: in class {classes[-1]} Python reads {read} in its place", f"name it {name[1:]}"
+        )
 
 
 def _attribute(site: Site, node: ast.Attribute) -> Value:
     owner = site.evaluate(node.value)
     match owner:
         case Module():
+            _check_private(site, node.attr)
             return outside.module_attribute(site, owner, node.attr)
         case Word():
             return outside.word_attribute(site, owner, node.attr)

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     NameLoc,
     StringAttr,
     i1,
+    i32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -30,6 +31,8 @@ from tilec.frontend.reads import Read
 
 MAX_WRITTEN_OUT = 4096
 """Turns and calls of one kernel: each costs milliseconds, and programs of this size would compile for minutes."""
+_LARGEST: dict[Attribute, int] = {IndexType(): (1 << 32) - 1, i32: (1 << 31) - 1}
+"""Of run-time numbers: on the GPU, and in the coordinates of TMA, all have 32 bits."""
 _Made = TypeVar("_Made", bound=Attribute | Operation)
 _Operation = TypeVar("_Operation", bound=Operation)
 
@@ -183,7 +186,10 @@ class Site:
         return op
 
     def constant(self, value: int, type: Attribute) -> SSAValue:
-        """An `arith.constant` of an integer type."""
+        """An `arith.constant` of an integer type: i1, or that of a number, which is not negative."""
+        largest = _LARGEST.get(type)
+        if largest is not None and value > largest:
+            self.fail(f"{value} does not fit into a run-time {type}, which is at most {largest}")
         stored = -int(value) if type == i1 else value
         attribute = self.guard(lambda: IntegerAttr(stored, type))  # pyright: ignore[reportArgumentType, reportCallIssue]
         return self.emit(lambda: arith.ConstantOp(attribute)).result

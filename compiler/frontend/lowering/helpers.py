@@ -14,16 +14,17 @@ from tilec.frontend.lowering.frame import Frame, Site, shown
 from tilec.frontend.lowering.names import Liveness
 from tilec.frontend.lowering.scope import Bound, Scope
 from tilec.frontend.lowering.values import Helper, Value
+from tilec.frontend.reads import Read
 
 
 def inline(site: Site, node: ast.Call, helper: Helper) -> Value:
     """Lower a helper's body here, and give what it returns."""
     function = _read(site, node, helper)
-    outside.record_helper(site, helper.path, reads.helper(function))
+    outside.record(site, Read(helper.within, helper.path, reads.helper(function)))
     _check_recursion(site, function)
     site.write_out()
     arguments = bind(site, node, _signature(site, function), shown(node.func))
-    within = (*site.frame.within, helper.path)
+    within = (*helper.within, helper.path)
     frame = Frame(site.state, function, Scope(), Liveness.of(function.tree), site, within)
     tree = function.tree.args
     for parameter in (*tree.posonlyargs, *tree.args, *tree.kwonlyargs):
@@ -59,7 +60,16 @@ def _signature(site: Site, function: Function) -> inspect.Signature:
         if extra is not None:
             place = Frame(site.state, function, Scope(), Liveness(), site).site(extra)
             place.fail(f"a function that a kernel calls has no *{extra.arg}", "name each parameter")
-    return inspect.signature(function.callable)
+    positional_only, either, named = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    )
+    kinds = ((positional_only, arguments.posonlyargs), (either, arguments.args), (named, arguments.kwonlyargs))
+    defaults, none = function.defaults, inspect.Parameter.empty
+    return inspect.Signature(
+        [inspect.Parameter(p.arg, kind, default=defaults.get(p.arg, none)) for kind, nodes in kinds for p in nodes]
+    )
 
 
 def _check_recursion(site: Site, function: Function) -> None:

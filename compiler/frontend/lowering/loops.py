@@ -15,8 +15,8 @@ from tilec.frontend.lowering.arguments import Argument
 from tilec.frontend.lowering.blocks import forget, inside, lower
 from tilec.frontend.lowering.frame import Frame, Returned, Site
 from tilec.frontend.lowering.scope import Bound, Fixed, Scope
-from tilec.frontend.lowering.targets import bind
-from tilec.frontend.lowering.values import Builtin, Scalar, Value, Word, kind
+from tilec.frontend.lowering.targets import bind, check_free
+from tilec.frontend.lowering.values import Builtin, Scalar, Value, Word, hint, kind
 from tilec.frontend.lowering.vocabulary import VOCABULARY
 from tilec.frontend.lowering.whiles import repeat
 
@@ -38,6 +38,8 @@ class Loop(Site):
             self.at(target).fail("the variables of a loop are names")
         if len(found) != count:
             self.at(target).fail(f"{what}, not {len(found)}")
+        for name in found:
+            check_free(self.frame, name)
         return found
 
     def _body(
@@ -48,7 +50,7 @@ class Loop(Site):
         def prepare(scope: Scope, block: Block) -> None:
             scope.fixed.update(fixed)
             for target, variable in zip(variables, block.args, strict=False):
-                variable.name_hint = target.id
+                hint(variable, target.id)
                 variable.location = self.at(target).loc
                 scope.names[target.id] = Bound(Scalar(variable), target)
             carry.bind_arguments(scope, block, list(carried))
@@ -66,7 +68,7 @@ class Loop(Site):
             for name in carry.changed(self.frame, self.statement)
         }
         block, _ = self._body(variables, (), fixed)
-        forget(self.frame, [self.statement], "this loop")
+        forget(self.frame, [self.statement], "this loop", keep=fixed)
         return block
 
     def carrying(
@@ -81,7 +83,7 @@ class Loop(Site):
         values = carry.next_values(self, carried, block, scope)
         inside(self.frame, block, lambda: self.emit(lambda: terminator(values)))
         op = self.emit(lambda: make(Region(block), [c.init for c in carried]))
-        forget(self.frame, [self.statement], "this loop", keep=[c.name for c in carried])
+        forget(self.frame, [self.statement], "this loop", keep=[*fixed, *(c.name for c in carried)])
         carry.bind_results(self.frame, carried, list(op.results))
 
 
@@ -134,8 +136,8 @@ def lower_for(frame: Frame, statement: ast.For) -> Returned | None:
             return None
         case Builtin("range"):
             return _range(frame, statement, call)
-        case _:
-            return _written_out(frame, statement, site.evaluate(call))
+        case function:
+            return _written_out(frame, statement, calls.value_of(site, call, function))
 
 
 def _range(frame: Frame, statement: ast.For, call: ast.Call) -> Returned | None:

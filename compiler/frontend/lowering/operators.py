@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, Operation
+from xdsl.traits import is_side_effect_free
+
 from tilec.frontend.lowering import constants, scalars
 from tilec.frontend.lowering.arguments import Argument
+from tilec.frontend.lowering.blocks import inside, splice
 from tilec.frontend.lowering.frame import Site, shown
 from tilec.frontend.lowering.values import Acc, Place, Scalar, Smem, Thing, Value, View, is_constant, kind
 from tilec.frontend.lowering.vocabulary import VOCABULARY
@@ -83,7 +88,8 @@ def comparison(site: Site, node: ast.Compare) -> Value:
     nodes = [node.left, *node.comparators]
     left = Argument(site.frame, nodes[0], site.evaluate(nodes[0]), "the left operand")
     for operator, right_node in zip(node.ops, nodes[1:], strict=True):
-        right = Argument(site.frame, right_node, site.evaluate(right_node), "the right operand")
+        value = _behind_condition(site, right_node) if isinstance(result, Scalar) else site.evaluate(right_node)
+        right = Argument(site.frame, right_node, value, "the right operand")
         result = _both(site, result, _compared(site, COMPARE[type(operator)], left, right))
         if result is False:
             return False
@@ -108,17 +114,21 @@ def _both(site: Site, left: Value, right: Value) -> Value:
 
 
 def logic(site: Site, node: ast.BoolOp) -> Value:
-    """`and` and `or`: of run-time conditions all are computed, for they have no effects."""
+    """`and` and `or`: what stands behind a run-time condition is computed always."""
     is_and = isinstance(node.op, ast.And)
     result: Value = is_and
     for one in node.values:
-        value = site.evaluate(one)
+        value = _behind_condition(site, one) if isinstance(result, Scalar) else site.evaluate(one)
         if isinstance(value, Scalar) and not value.is_condition:
             site.at(one).fail(f"`{shown(one)}` is {kind(value)}, and no condition", "compare it with a number")
         if isinstance(result, Scalar):
             if isinstance(value, Scalar):
                 result = scalars.binary(site, "&" if is_and else "|", result, value)
-            elif constants.truth(site.at(one), value) != is_and:
+            elif not isinstance(value, bool):
+                site.at(one).fail(
+                    f"`{shown(one)}` is {kind(value)}, and no condition", "`x if c else y` chooses between numbers"
+                )
+            elif value != is_and:
                 return not is_and
         elif isinstance(value, Scalar):
             result = value
@@ -137,10 +147,42 @@ def conditional(site: Site, node: ast.IfExp) -> Value:
         site.at(node.test).fail(
             f"`{shown(node.test)}` is {kind(condition)}, and no condition", "compare it with a number"
         )
-    then, otherwise = site.evaluate(node.body), site.evaluate(node.orelse)
+    then, otherwise = _behind_condition(site, node.body), _behind_condition(site, node.orelse)
     for one, value in ((node.body, then), (node.orelse, otherwise)):
         if not isinstance(value, Scalar | int):
             site.at(one).fail(
                 f"a run-time condition chooses between numbers, not {kind(value)}", "write an if statement"
             )
     return scalars.select(site, condition, then, otherwise)
+
+
+def _behind_condition(site: Site, node: ast.expr) -> Value:
+    """What Python would compute only where a run-time condition asks for it: here it always is, so it may do no more."""
+    block = Block()
+    value = inside(site.frame, block, lambda: site.evaluate(node))
+    for op in block.walk():
+        if not _only_computes(op):
+            site.at(node).fail(
+                f"`{shown(node)}` does more than compute a number, but would be executed whatever the condition is",
+                "choose between numbers, such as offsets, and do it once; or write an if statement",
+            )
+        if _may_divide_by_zero(op):
+            site.at(node).fail(
+                f"`{shown(node)}` would be computed whatever the condition is, and may divide by zero",
+                "divide by a number that is at least 1, as max(x, 1)",
+            )
+    splice(site.frame, block)
+    return value
+
+
+def _only_computes(op: Operation) -> bool:
+    """Whether an operation, apart from those inside of it, has no effect, and comes to an end."""
+    if op.regions:
+        return isinstance(op, scf.IfOp | scf.ForOp)
+    return op.dialect_name() == "arith" or is_side_effect_free(op)
+
+
+def _may_divide_by_zero(op: Operation) -> bool:
+    if not isinstance(op, arith.DivUIOp | arith.RemUIOp | arith.CeilDivUIOp):
+        return False
+    return not scalars.is_at_least_one(op.rhs)

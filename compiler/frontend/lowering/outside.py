@@ -9,11 +9,11 @@ from tilec.diagnostics import did_you_mean, kind_of
 from tilec.dialects.tile import ViewType
 from tilec.frontend import reads, tile
 from tilec.frontend.lowering import builtin
-from tilec.frontend.lowering.arguments import dtype_named
+from tilec.frontend.lowering.arguments import Argument, dtype_named
 from tilec.frontend.lowering.frame import Site
 from tilec.frontend.lowering.values import Builtin, Helper, Module, Value, Word
 from tilec.frontend.lowering.vocabulary import VOCABULARY
-from tilec.frontend.reads import Fact, Read
+from tilec.frontend.reads import Read
 
 _INSTEAD = "compute the value outside of the kernel; tile.cdiv(a, b) is a quotient rounded up"
 _USABLE = "numbers, strings, element types and tuples of them, functions, and the words of tilec.tile can be used"
@@ -27,8 +27,12 @@ def free_name(site: Site, name: str) -> Value:
     try:
         value = function.lookup(name)
     except KeyError:
+        if name in function.callable.__code__.co_freevars:
+            site.fail(
+                f"{name} has no value yet: the function around {function.name} sets it later", f"set {name} first"
+            )
         site.fail(f"name '{name}' is not defined here", _symbol(site, name) or _known(site, name))
-    return _value(site, value, name)
+    return _value(site, value, site.frame.within, name)
 
 
 def _symbol(site: Site, name: str) -> str | None:
@@ -52,7 +56,7 @@ def module_attribute(site: Site, owner: Module, name: str) -> Value:
             site.fail(f"tile.{name} is not written so in Python", f"write {tile.OTHERWISE[name]}")
         known = getattr(owner.module, "__all__", None) or [n for n in dir(owner.module) if not n.startswith("_")]
         site.fail(f"module {owner.module.__name__} has no attribute '{name}'", did_you_mean(name, known))
-    return _value(site, getattr(owner.module, name), f"{owner.path}.{name}")
+    return _value(site, getattr(owner.module, name), owner.within, f"{owner.path}.{name}")
 
 
 def word_attribute(site: Site, owner: Word, name: str) -> Value:
@@ -68,7 +72,7 @@ def default(site: Site, parameter: str, value: object) -> Value:
     """The default of a helper's parameter; `site` is in the helper."""
     if not reads.is_constant(value):
         site.fail(f"the default of {parameter} is {_described(value)}: {_USABLE}")
-    _record(site, parameter, reads.constant(value), default=True)
+    record(site, Read(site.frame.within, parameter, reads.constant(value), "default"))
     return constant(site, value)
 
 
@@ -82,23 +86,44 @@ def constant(site: Site, value: object) -> Value:
     return value
 
 
-def _value(site: Site, value: object, path: str) -> Value:
+def annotated(site: Site, parameter: str, position: int, item: object) -> Value:
+    """An item in the brackets of a parameter's annotation, as Python has evaluated it."""
+    fact = reads.annotated(item)
+    if fact is None:
+        site.fail(f"an extent is a symbol, an integer or '?', not {kind_of(item)}")
+    record(site, Read((), reads.item_path(parameter, position), fact, "annotation"))
+    return _facts(site, item) if isinstance(item, tile.Facts) else constant(site, item)
+
+
+def _facts(site: Site, facts: tile.Facts) -> Value:
+    return VOCABULARY.words["facts"].handler(
+        site,
+        order=Argument(site.frame, site.node, constant(site, facts.order), "argument order"),
+        align=Argument(site.frame, site.node, facts.align, "argument align"),
+        tail=Argument(site.frame, site.node, facts.tail, "argument tail"),
+    )
+
+
+def _value(site: Site, value: object, within: tuple[str, ...], path: str) -> Value:
+    """What was looked up as `path` in the helper that `within` leads to."""
     if reads.is_constant(value):
-        _record(site, path, reads.constant(value))
+        record(site, Read(within, path, reads.constant(value)))
         return constant(site, value)
     if isinstance(value, ModuleType):
-        return Module(value, path)
+        record(site, Read(within, path, reads.SOME_MODULE))
+        return Module(value, within, path)
     word = VOCABULARY.names.get(id(value))
     if word is not None:
-        _record(site, path, reads.word(word))
+        record(site, Read(within, path, reads.word(word)))
         return Word(word)
     known = builtin.name_of(value)
     if known is not None:
-        _record(site, path, reads.builtin(known))
+        record(site, Read(within, path, reads.builtin(known)))
         return Builtin(known)
     plain = reads.plain(value)
     if isinstance(plain, FunctionType):
-        return Helper(plain, path)
+        record(site, Read(within, path, reads.SOME_FUNCTION))
+        return Helper(plain, within, path)
     if isinstance(value, type) or callable(value):
         site.fail(f"a kernel cannot use `{site.text}`, {_described(value)}", _INSTEAD)
     site.fail(f"`{site.text}` is {_described(value)} from outside of the kernel", _USABLE)
@@ -119,15 +144,6 @@ def _described(value: object) -> str:
             return kind_of(value)
 
 
-def _record(site: Site, path: str, fact: Fact, default: bool = False) -> None:
-    site.state.reads.setdefault(Read(site.frame.within, path, fact, default))
-
-
-def record_absence(site: Site, name: str) -> None:
-    """Note that a name was found to have no value."""
-    _record(site, name, reads.ABSENCE)
-
-
-def record_helper(site: Site, path: str, fact: Fact) -> None:
-    """Note that the text of a function was read."""
-    _record(site, path, fact)
+def record(site: Site, read: Read) -> None:
+    """Note what the program depends on."""
+    site.state.reads.setdefault(read)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilec.frontend.lowering.frame import Site
@@ -28,6 +28,7 @@ _OPERATIONS: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
 }
 _LOGIC = ("&", "|", "^")
 _PREDICATES = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
+_LARGER = arith.CMPI_COMPARISON_OPERATIONS.index("ugt")
 _INSTEAD = {"/": "// divides whole numbers", "**": "multiply"}
 
 
@@ -43,10 +44,12 @@ def binary(site: Site, symbol: str, left: Value, right: Value) -> Scalar:
         site.fail(f"`{site.text}`: conditions have no {symbol}", "they have and, or, not, &, | and ^")
     if symbol in ("//", "%", "cdiv") and right == 0 and isinstance(right, int):
         site.fail(f"`{site.text}`: division by zero")
-    if symbol in ("<<", ">>") and isinstance(right, int):
-        width = 64 if isinstance(type, IndexType) else 32
-        if right >= width:
-            site.fail(f"`{site.text}` shifts by {right}: {_article(type)} has {width} bits")
+    if symbol in ("<<", ">>") and isinstance(right, int) and right >= 32:
+        site.fail(f"`{site.text}` shifts by {right}: {_article(type)} has 32 bits")
+    if symbol == "-" and (known := _known(left)) is not None and (less := _known(right)) is not None and known < less:
+        site.fail(
+            f"`{site.text}` is {known - less}, but run-time numbers have no sign", f"compute it without tile.{type}"
+        )
     lhs, rhs = operand(site, left, type), operand(site, right, type)
     if symbol == "max":
         larger = site.emit(lambda: arith.CmpiOp(lhs, rhs, "ugt")).result
@@ -118,6 +121,26 @@ def operand(site: Site, value: Value, type: Attribute) -> SSAValue:
             "subtract, or compare with what is not negative",
         )
     return site.constant(value, type)
+
+
+def is_at_least_one(value: SSAValue) -> bool:
+    """Whether this is known of a number, as of a constant, of `max(x, 1)` and of `x + 1`."""
+    match value.owner:
+        case arith.SelectOp(cond=SSAValue(owner=arith.CmpiOp() as larger)) as op:
+            is_max = larger.predicate.value.data == _LARGER and (op.lhs, op.rhs) == (larger.lhs, larger.rhs)
+            return is_max and (is_at_least_one(op.lhs) or is_at_least_one(op.rhs))
+        case arith.AddiOp(lhs=left, rhs=right):
+            return is_at_least_one(left) or is_at_least_one(right)
+        case _:
+            return (_known(Scalar(value)) or 0) >= 1
+
+
+def _known(value: Value) -> int | None:
+    """An integer that is known at compile time, even if it is a run-time number."""
+    if isinstance(value, Scalar) and isinstance(value.value.owner, arith.ConstantOp):
+        attribute = value.value.owner.value
+        return attribute.value.data if isinstance(attribute, IntegerAttr) else None
+    return value if isinstance(value, int) else None
 
 
 def _common(site: Site, symbol: str, left: Value, right: Value) -> Attribute:

@@ -57,7 +57,7 @@ class Scope:
     def fixes(self, name: str) -> Fixed | None:
         """Why a name cannot be set here, if it cannot."""
         scope: Scope | None = self
-        while scope is not None and name not in scope.names:
+        while scope is not None:
             if name in scope.fixed:
                 return scope.fixed[name]
             scope = scope.outer

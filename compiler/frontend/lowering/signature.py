@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tilec.diagnostics import kind_of
@@ -15,8 +15,9 @@ from tilec.frontend.lowering.arguments import dtype_named
 from tilec.frontend.lowering.frame import Frame, Site
 from tilec.frontend.lowering.names import Liveness
 from tilec.frontend.lowering.scope import Bound
-from tilec.frontend.lowering.values import Facts, Value, View, Word, kind
-from tilec.frontend.reads import is_constant
+from tilec.frontend.lowering.values import Facts, Value, View, Word, hint, kind
+from tilec.frontend.reads import ABSENCE, Read, is_constant
+from tilec.frontend.tile.annotation import ViewAnnotation
 
 _SYMBOL = re.compile(r"[A-Za-wyz_][A-Za-wyz0-9_]*")
 """As in the text of a view's type, where x stands between extents."""
@@ -58,20 +59,22 @@ def argument(site: Site, name: str | None, type: ViewType) -> View:
     body = site.state.body
     value = body.insert_arg(type, len(body.args))
     value.location = site.loc
-    value.name_hint = name
+    hint(value, name)
     return View(value)
 
 
 def _view_type(frame: Frame, parameter: ast.arg, given: str) -> ViewType:
     annotation = _unquoted(frame, parameter)
-    if not isinstance(annotation, ast.Subscript) or frame.evaluate(annotation.value) != Word("View"):
+    evaluated = frame.function.annotations.get(parameter.arg)
+    if not isinstance(annotation, ast.Subscript) or not (
+        isinstance(evaluated, ViewAnnotation) or frame.evaluate(annotation.value) == Word("View")
+    ):
         frame.site(annotation).fail(f"parameter {parameter.arg} is not annotated as a view", _AS_IN)
     dims: Dims = []
     dtype = dtype_named(frame.site(parameter), given)
     facts = Facts()
     nodes = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-    for node in nodes:
-        value = _item(frame, node)
+    for node, value in zip(nodes, _items(frame, parameter.arg, nodes, evaluated), strict=True):
         match value:
             case DType():
                 if value != dtype:
@@ -100,13 +103,34 @@ def _unquoted(frame: Frame, parameter: ast.arg) -> ast.expr:
     return inner
 
 
+def _items(frame: Frame, parameter: str, nodes: Sequence[ast.expr], evaluated: object) -> Iterator[Value]:
+    """What stands in the brackets of an annotation: what Python made of it where the function was defined, if it did.
+
+    But the name of a constant parameter is that parameter, which has its value at a call.
+    """
+    if not isinstance(evaluated, ViewAnnotation) or len(evaluated.items) != len(nodes):
+        yield from (_item(frame, node) for node in nodes)
+        return
+    for position, (node, item) in enumerate(zip(nodes, evaluated.items, strict=True)):
+        if any(isinstance(one, ast.Name) and frame.scope.find(one.id) for one in ast.walk(node)):
+            yield frame.evaluate(node)
+        else:
+            yield outside.annotated(frame.site(node), parameter, position, item)
+
+
 def _item(frame: Frame, node: ast.expr) -> Value:
-    """What stands in the brackets of an annotation.
+    """What a text in the brackets means now.
 
     A name without a value is a symbol: where annotations are not evaluated, formatters take the quotes off.
     """
     if isinstance(node, ast.Name) and frame.scope.find(node.id) is None and not frame.function.defines(node.id):
-        outside.record_absence(frame.site(node), node.id)
+        setter = frame.function.setter(node.id)
+        if setter is not None:
+            frame.site(node).fail(
+                f"this annotation is a text, which does not tell the value of {node.id} in {setter}",
+                f'leave out `from __future__ import annotations`, or write "{node.id}" for a symbol',
+            )
+        outside.record(frame.site(node), Read((), node.id, ABSENCE))
         return node.id
     return frame.evaluate(node)
 

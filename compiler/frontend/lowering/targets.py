@@ -18,9 +18,7 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
         value = value.items
     match target:
         case ast.Name():
-            fixed = frame.scope.fixes(target.id)
-            if fixed is not None:
-                site.fail(fixed.message, fixed.hint)
+            check_free(frame, target)
             if isinstance(value, RunTime):
                 name_value(value.value, target.id)
             frame.scope.names[target.id] = Bound(value, target)
@@ -38,3 +36,10 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
             site.fail(f"`{site.text}` cannot be assigned to", "tiles change by tile.copy and tile.store")
         case _:
             site.fail(f"`{site.text}` cannot be assigned to", "a kernel sets its own names only")
+
+
+def check_free(frame: Frame, target: ast.Name) -> None:
+    """Refuse to set a name that the block at hand cannot set."""
+    fixed = frame.scope.fixes(target.id)
+    if fixed is not None:
+        frame.site(target).fail(fixed.message, fixed.hint)

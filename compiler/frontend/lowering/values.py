@@ -195,11 +195,12 @@ class Method(Thing):
 
 @dataclass(frozen=True)
 class Module(Thing):
-    """A Python module, reached from the function as `path`."""
+    """A Python module, found as `path` in the helper that `within` leads to (see `reads.Read`), wherever it is used."""
 
     noun: ClassVar[str] = "a module"
 
     module: ModuleType
+    within: tuple[str, ...]
     path: str
 
     @property
@@ -209,11 +210,12 @@ class Module(Thing):
 
 @dataclass(frozen=True)
 class Helper(Thing):
-    """A Python function from outside of the kernel, reached as `path`."""
+    """A Python function from outside of the kernel, found as `path` in the helper that `within` leads to, wherever it is called."""
 
     noun: ClassVar[str] = "a function"
 
     callable: Any
+    within: tuple[str, ...]
     path: str
 
     @property
@@ -256,6 +258,11 @@ _KINDS: dict[type[object], str] = {
 def run_time(value: SSAValue) -> RunTime:
     """An SSA value in the class of its type."""
     return _CLASSES[type(value.type)](value)
+
+
+def hint(value: SSAValue, name: str | None) -> None:
+    """Name a value as the program does, if names in the text of modules can be such: theirs are of ASCII letters."""
+    value.name_hint = name if SSAValue.is_valid_name(name) else None
 
 
 def kind(value: Value) -> str:

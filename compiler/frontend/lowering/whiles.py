@@ -10,7 +10,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Region, SSAValue
 
 from tilec.frontend.lowering import builtin, carry, constants
-from tilec.frontend.lowering.blocks import forget, inside, lower
+from tilec.frontend.lowering.blocks import discard, forget, inside, lower, splice
 from tilec.frontend.lowering.frame import Frame, Returned, Site, shown
 from tilec.frontend.lowering.scope import Scope
 from tilec.frontend.lowering.values import Scalar, kind
@@ -21,11 +21,13 @@ def lower_while(frame: Frame, statement: ast.While) -> Returned | None:
         frame.site(statement.orelse[0]).fail("a loop of a kernel has no else", "write it behind the loop")
     site = frame.site(statement.test)
     for _ in range(builtin.MAX_TURNS):
-        # What the condition is made of is thrown away: it is lowered again where the loop has it.
-        condition = inside(frame, Block(), lambda: site.evaluate(statement.test))
+        block = Block()
+        condition = inside(frame, block, lambda: site.evaluate(statement.test))
         if isinstance(condition, Scalar):
+            discard(block)  # it is lowered again where the loop has it
             _at_run_time(site, statement)
             return None
+        splice(frame, block)
         if not constants.truth(site, condition):
             return None
         site.write_out()
@@ -89,5 +91,5 @@ def repeat(
 
     inside(frame, after, finish)
     op = site.emit(lambda: scf.WhileOp(inits, types, Region(before), Region(after)))
-    forget(frame, [statement], "this loop", keep=[c.name for c in carried])
+    forget(frame, [statement], "this loop", keep=[*fixed, *(c.name for c in carried)])
     carry.bind_results(frame, carried, list(op.results[len(own) :]))

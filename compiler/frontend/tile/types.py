@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tilec.frontend.tile.annotation import ViewAnnotation
 from tilec.frontend.tile.outside import only_in_kernels
 
 
@@ -48,7 +49,8 @@ class Facts:
 class Bool:
     """A truth value known at run time (``k < K``): what `if` and `while` ask, and ``x if c else y``.
 
-    `and`, `or` and `not` combine them; both sides are evaluated.
+    `and`, `or` and `not` combine them. Both sides, as both values of ``x if c else y``, are evaluated: they are numbers and
+    conditions, and do nothing else.
     """
 
     def __and__(self, other: Bool | bool) -> Bool: ...
@@ -62,8 +64,9 @@ class Bool:
 class Index:
     """An offset or extent in elements, or a stage, known at run time.
 
-    Variables of loops, extents of views and `tile.index` are such. It is not negative: ``//``, ``%``, ``>>`` and
-    comparisons are unsigned.
+    Variables of loops, extents of views and `tile.index` are such. It is from 0 to 2^32 - 1: ``//``, ``%``, ``>>``, `min`,
+    `max` and comparisons are unsigned. A difference below zero wraps around to a large number, so ``n - 128 < 64`` is
+    false where n is 0: write ``n < 64 + 128``.
     """
 
     def __add__(self, other: Index | int) -> Index: ...
@@ -90,7 +93,7 @@ class Index:
 
 
 class I32:
-    """A 32-bit integer known at run time, such as the parity of a barrier's round (`tile.i32`)."""
+    """A 32-bit integer known at run time, such as the parity of a barrier's round (`tile.i32`); without sign, as `Index`."""
 
     def __add__(self, other: I32 | int) -> I32: ...
     def __sub__(self, other: I32 | int) -> I32: ...
@@ -123,7 +126,8 @@ class View:
 
     ``tile.View["M", "K"]`` has two dimensions; equal symbols are equal extents, an integer is a fixed extent, ``"?"`` any.
     An element type among the items fixes it, ``tile.View["M", "K", tile.f16]``, and `tile.facts` says how it lies in
-    memory. ``A[m, k]`` is the place at element offsets m and k.
+    memory. ``A[m, k]`` is the place at element offsets m and k. An item has the value that it has where the function is
+    defined; the name of a constant parameter is that parameter.
     """
 
     dtype: DType
@@ -131,8 +135,8 @@ class View:
     """The extents in elements: integers where the annotation has them, else known at run time (`Index`)."""
     ndim: int
 
-    def __class_getitem__(cls, dims: object) -> type[View]:
-        return cls
+    def __class_getitem__(cls, items: object) -> ViewAnnotation:
+        return ViewAnnotation(items if isinstance(items, tuple) else (items,))  # pyright: ignore[reportUnknownArgumentType]
 
     def __getitem__(self, offsets: Index | int | tuple[Index | int, ...]) -> Place:
         only_in_kernels("View")

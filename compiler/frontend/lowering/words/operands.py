@@ -114,9 +114,9 @@ def number_of(number: int, noun: str) -> str:
 
 def stage_index(site: Site, items: Sequence[Argument | Slice], depth: int, what: str) -> SSAValue:
     """The stage in ``ring[s]`` or ``full[s]``."""
-    item = items[0]
-    if len(items) != 1 or isinstance(item, Slice):
+    if len(items) != 1 or isinstance(items[0], Slice):
         site.fail(f"{what} is indexed by one stage", "as in ring[s]" if what == "a ring" else "as in full[s]")
+    item = items[0]
     value = item.value
     if isinstance(value, int) and not isinstance(value, bool) and not 0 <= value < depth:
         stages = "stage 0 only" if depth == 1 else f"stages 0 to {depth - 1}"

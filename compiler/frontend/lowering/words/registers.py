@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import isfinite, isinf
+from struct import pack, unpack
 
 from xdsl.dialects.builtin import FloatAttr, f32
 
-from tilec.dialects.tile import AddOp, BroadcastOp, CastOp, DType, MaxOp, MulOp, RegType, SplatOp, SubOp
+from tilec.dialects.tile import F32, AddOp, BroadcastOp, CastOp, DType, MaxOp, MulOp, RegType, SplatOp, SubOp
 from tilec.frontend import tile
 from tilec.frontend.lowering.arguments import Argument
 from tilec.frontend.lowering.frame import Site
@@ -14,6 +15,8 @@ from tilec.frontend.lowering.values import Reg, Thing, kind
 from tilec.frontend.lowering.vocabulary import method, operator, word
 from tilec.frontend.lowering.words.operands import described, instead_of, shape_of, tile_of
 
+_BELOW_HALVES = (1 << 12) - 1
+"""Bits of an f32 that are 0 halfway between two f16, and between two bf16."""
 _OPS = {"+": AddOp, "-": SubOp, "*": MulOp, "max": MaxOp}
 
 
@@ -31,7 +34,20 @@ def zeros(site: Site, *, shape: tuple[Argument, ...], dtype: Argument) -> Reg:
 
 
 def _splat(site: Site, number: float, type: RegType) -> Reg:
-    return Reg(site.emit(lambda: SplatOp(number, type)).res)
+    return Reg(site.emit(lambda: SplatOp(_rounded_once(number, type), type)).res)
+
+
+def _rounded_once(number: float, type: RegType) -> float:
+    """A number of f32, as splats hold it, that the element type rounds to what it rounds the given one to.
+
+    The nearest f32 may be halfway between two elements while the number is on one side: the next f32 on that side is not.
+    """
+    nearest = FloatAttr(number, f32).value.data
+    (bits,) = unpack("<I", pack("<f", nearest))
+    if type.dtype == F32 or nearest == number or not isfinite(number) or bits & _BELOW_HALVES:
+        return number
+    (beside,) = unpack("<f", pack("<I", bits + 1 if abs(number) > abs(nearest) else bits - 1))
+    return beside
 
 
 def _number(argument: Argument) -> float:

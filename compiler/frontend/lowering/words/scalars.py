@@ -23,9 +23,9 @@ def i32_(site: Site, *, value: Argument) -> Scalar:
             return value.value
         value.refuse("an integer known at compile time")
     number = value.integer()
-    if not -(1 << 31) <= number < 1 << 31:
-        value.fail(f"{number} does not fit in an i32, which has 31 bits and a sign")
-    return Scalar(site.constant(number, i32))
+    if number < 0:
+        value.fail(f"{value.name} must not be negative: an i32 has no sign")
+    return Scalar(value.constant(number, i32))
 
 
 @word("i1")
