@@ -155,7 +155,8 @@ def test_graph_on_the_second_gpu() -> None:
     torch.cuda.synchronize("cuda:1")
     with torch.cuda.device(1):
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # Torch's own capture stream belongs to the GPU of the first capture of the process.
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream("cuda:1")):
             d = gemm(a, b)
     for _ in range(2):
         a.copy_(integers(200, 72, device="cuda:1"))
