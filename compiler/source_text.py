@@ -12,7 +12,7 @@ def refuse_python(name: str) -> None:
     if name.endswith(".py"):
         raise TilecError(
             f"{name} is Python, and what is read here is tile code",
-            hint="call its tilec.jit function from Python; its method `ir` returns the tile code",
+            hint="call its tilec.jit function from Python; its `ir()` returns the tile code of the last call",
         )
 
 
