@@ -12,11 +12,8 @@ from tilec.backend.runtime.launch import no_persistent_grid
 from tilec.backend.simulator import run
 from tilec.diagnostics import TilecError
 from tilec.driver import find_kernel
-from tilec.signature import Signature, ViewSpec
-from tilec.simulation import grid_size, scheduler
-
-_BLANK = {"f16": 0x7E5A, "bf16": 0x7FDA, "f32": 0x7FC05A5A}
-"""NaNs that no kernel computes."""
+from tilec.signature import Signature
+from tilec.simulation import grid_size, make_blank, never_written, scheduler
 
 
 def run_on_host(
@@ -32,33 +29,25 @@ def run_on_host(
         raise no_persistent_grid()
     if any(0 in array.shape for array, view in zip(arrays, signature.views, strict=True) if view.written):
         return  # no tile
-    fresh = list(zip(signature.views, arrays, strict=True))[len(arrays) - new :]
-    for view, array in fresh:
-        _bits(array)[...] = _BLANK[view.dtype]
     # The simulator's elements of bf16 are float32, which holds all of them.
     held = [_widened(a) if v.dtype == "bf16" else a for a, v in zip(arrays, signature.views, strict=True)]
+    first_new = len(held) - new
+    for array in held[first_new:]:
+        make_blank(array)
     run(module, held, ctas=grid_size(kernel, held, max_ctas))
     for array, computed, view in zip(arrays, held, signature.views, strict=True):
         if view.written and view.dtype == "bf16":
             array[...] = computed.view(np.uint32) >> 16
 
-    for view, array in fresh:
-        _check_written(view, array)
-
-
-def _check_written(view: ViewSpec, array: Array) -> None:
-    blank = _bits(array) == _BLANK[view.dtype]
-    count = int(np.count_nonzero(blank))
-    if count:
-        first = ", ".join(str(int(i)) for i in np.unravel_index(int(np.argmax(blank)), blank.shape))
-        raise TilecError(
-            f"{count} of the {blank.size} elements of output {view.name} are never written, the first at [{first}]",
-            hint=f"let the grid run over {view.name}, in steps of the tiles that are stored to it",
-        )
-
-
-def _bits(array: Array) -> Array:
-    return array.view(np.uint32 if array.itemsize == 4 else np.uint16)
+    for argument, computed in list(zip(kernel.body.block.args, held, strict=True))[first_new:]:
+        unwritten = never_written(argument, computed)
+        if unwritten is not None:
+            name = signature.names[argument.index]
+            raise TilecError(
+                unwritten.message,
+                unwritten.location,
+                hint=f"let the grid run over {name}, in steps of the tiles that are stored to it",
+            )
 
 
 def _widened(bits: Array) -> Array:

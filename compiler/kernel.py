@@ -12,7 +12,7 @@ import os
 from collections.abc import Hashable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, SupportsIndex, cast
 
 from tilec import log
 from tilec.backend.runtime.arguments import (
@@ -22,15 +22,14 @@ from tilec.backend.runtime.arguments import (
     check_grad,
     host_array,
     identity,
-    imported,
     is_host,
-    is_torch,
     read,
     read_host,
     where,
 )
 from tilec.backend.runtime.driver import Driver, cuda_driver
 from tilec.backend.runtime.launch import Loaded, ParameterBlock, Plan, count_ctas, load, parameter_values, target_of
+from tilec.backend.runtime.streams import current_stream, stream_handle
 from tilec.backend.runtime.tensor_map import MapCache, MapFields, fix_small_tensor
 from tilec.backend.target import DEFAULT_TARGET, find_target
 from tilec.call_checks import check_count, check_memory, check_shapes, one_device, placements_of
@@ -381,32 +380,3 @@ def _count(max_ctas: object) -> int | None:
         return operator.index(cast("SupportsIndex", max_ctas))
     except TypeError as error:
         raise TilecError(f"max_ctas is an integer, not {kind_of(max_ctas)}") from error
-
-
-def current_stream(tensors: Sequence[object]) -> int | None:
-    """The stream of a call that names none: torch's current one of the first of its tensors; None without such."""
-    for tensor in tensors:
-        if is_torch(tensor):
-            return int(imported("torch")._C._cuda_getCurrentRawStream(cast("Any", tensor).get_device()))
-    return None
-
-
-def stream_handle(stream: object) -> int:
-    """The driver's handle of a stream of torch, numba-cuda or cuda.core."""
-    if isinstance(stream, int) and not isinstance(stream, bool):
-        if not 0 <= stream < 1 << 64:
-            raise TilecError(f"stream is {stream}, which is no handle", hint="pass the stream itself")
-        return stream
-    handle = getattr(stream, "cuda_stream", None)
-    if isinstance(handle, int):
-        return handle
-    protocol = getattr(stream, "__cuda_stream__", None)
-    if protocol is not None:
-        # A pair of the protocol's version and the handle; a property in early versions.
-        pair = protocol() if callable(protocol) else protocol
-        if isinstance(pair, tuple) and len(pair := cast("tuple[object, ...]", pair)) == 2 and isinstance(pair[1], int):
-            return pair[1]
-    raise TilecError(
-        f"stream is a {type(stream).__name__}, not a CUDA stream",
-        hint="pass a stream of torch, numba-cuda or cuda.core, or its handle as an integer",
-    )

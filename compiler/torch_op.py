@@ -8,12 +8,12 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import Any
 
+from tilec.backend.runtime.arguments import LIBRARY_NAMES, Argument, check_rank
 from tilec.diagnostics import TilecError, kind_of, one_line
 from tilec.frontend.function import MISSING, Function, Parameter
 from tilec.frontend.jit import JitFunction
 
 _SCHEMA_TYPES = {bool: "bool", int: "int", float: "float", str: "str"}
-_TORCH_DTYPES = {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}
 _made: dict[str, tuple[JitFunction, Any]] = {}
 """Operators by name: torch would let a second one take the place of the first."""
 
@@ -75,7 +75,9 @@ def _fake(function: JitFunction) -> Callable[..., Any]:
         extents: dict[str, Any] = {}
         for view, tensor in zip(made.signature.views, inputs, strict=False):
             if tensor.dim() != view.rank:
-                raise TilecError(f"argument {view.name} has {tensor.dim()} dimensions; the kernel takes {view.rank}")
+                check_rank(
+                    view.name, Argument(0, tuple(tensor.shape), tuple(tensor.stride()), view.dtype, None), view.rank
+                )
             for dim, extent in zip(view.dims, tensor.shape, strict=True):
                 if isinstance(dim, str):
                     first = extents.setdefault(dim, extent)
@@ -87,7 +89,7 @@ def _fake(function: JitFunction) -> Callable[..., Any]:
         outputs = [
             inputs[0].new_empty(
                 [extents[d] if isinstance(d, str) else d for d in output.dims],
-                dtype=getattr(torch, _TORCH_DTYPES[output.dtype]),
+                dtype=getattr(torch, LIBRARY_NAMES[output.dtype]),
             )
             for output in made.returns.outputs
         ]

@@ -57,7 +57,7 @@ class Warm:
         guards: Sequence[Guard] = (),
     ) -> None:
         """From now on calls of `instance` with tensors like these launch `call` at once."""
-        if call.producers or not isinstance(driver, CudaDriver):
+        if call.producers or not isinstance(driver, CudaDriver) or _carries_tangents():
             return
         if not self._called:
             # Most processes that call once call no more: the launcher is for those that do.
@@ -78,14 +78,14 @@ class Warm:
             parameters=call.plan.parameters.address,
             owner=call,
         )
-        launcher.remember(tensors, entry, (*guards, *_no_forward_derivatives()))
+        launcher.remember(tensors, entry, (*guards, *_no_tangents()))
 
     def remember_outputs(
         self, inputs: Sequence[object], allocate: Callable[[], object], guards: Sequence[Guard]
     ) -> None:
         """From now on calls that name no outputs make them with `allocate`, which gives one tensor or a tuple of them."""
-        if self._launcher is not None:
-            self._launcher.remember_outputs(inputs, allocate, (*guards, *_no_forward_derivatives()))
+        if self._launcher is not None and not _carries_tangents():
+            self._launcher.remember_outputs(inputs, allocate, (*guards, *_no_tangents()))
 
     def _opened(self, instance: object, driver: CudaDriver) -> HostLauncher | None:
         if self._launcher is not None or imported("torch") is None or not isinstance(instance, tuple(_native)):
@@ -131,8 +131,14 @@ def untraced(function: _F) -> _F:
     return function if dynamo is None else dynamo.disable(function, reason=_AS_OPERATOR)
 
 
-def _no_forward_derivatives() -> list[Guard]:
-    """Inside of torch's forward-mode differentiation tensors may carry tangents, which a kernel would lose."""
+def _carries_tangents() -> bool:
+    """Inside of torch's forward-mode differentiation tensors may have tangents, which a kernel would lose."""
+    forward = imported("torch.autograd.forward_ad")
+    return forward is not None and forward._current_level >= 0
+
+
+def _no_tangents() -> list[Guard]:
+    """What is false while `_carries_tangents`."""
     forward = imported("torch.autograd.forward_ad")
     return [] if forward is None else [(vars(forward), "_current_level", forward._current_level)]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, cast
 
-from tilec.backend.runtime.arguments import ELEMENT_BYTES, Argument, read, read_host, where, wrong_dtype
+from tilec.backend.runtime.arguments import ELEMENT_BYTES, VIEW_NAMES, Argument, read, read_host, where, wrong_dtype
 from tilec.frontend.tile import DType
 
-_NAMES = {"float16": "f16", "float32": "f32", "bfloat16": "bf16"}
 _known: dict[Hashable, str] = {}
 """Names of the dtype objects that were met."""
 
@@ -34,7 +33,7 @@ def _dtype_of(name: str, value: object) -> str:
         known = _known.get(dtype)
         if known is None:
             plain = str(cast("Any", getattr(dtype, "name", dtype))).removeprefix("torch.")
-            known = _known[dtype] = _NAMES.get(plain, plain)
+            known = _known[dtype] = VIEW_NAMES.get(plain, plain)
         return known
     return described(name, value).dtype
 

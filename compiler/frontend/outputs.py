@@ -6,14 +6,12 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from tilec.backend.runtime.arguments import check_rank, imported, is_host, is_torch, read_host
+from tilec.backend.runtime.arguments import LIBRARY_NAMES, check_rank, imported, is_host, is_torch, read_host
+from tilec.backend.runtime.streams import stream_handle
 from tilec.diagnostics import TilecError, kind_of
 from tilec.frontend.dtypes import described, shape_of
 from tilec.frontend.returns import Output
 from tilec.signature import Signature
-
-_NAMES = {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}
-"""What torch, NumPy and their kin call the elements of views."""
 
 
 def extents_of(signature: Signature, inputs: Sequence[Any]) -> dict[str, int]:
@@ -91,18 +89,16 @@ def _of_torch(like: Any, stream: object, stack: contextlib.ExitStack) -> _Make:
     torch = imported("torch")
     if stream is not None and like.is_cuda:
         # Memory belongs to the stream that it is allocated on: it must be the one that the kernel writes it in.
-        from tilec.kernel import stream_handle
-
         external = torch.cuda.ExternalStream(stream_handle(stream), device=like.device)
         stack.enter_context(torch.cuda.stream(external))
-    return lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, _NAMES[dtype]), device=like.device)
+    return lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, LIBRARY_NAMES[dtype]), device=like.device)
 
 
 def _numpy_empty(name: str, inputs: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Any:
     import numpy
 
     if dtype != "bf16":
-        return numpy.empty(shape, _NAMES[dtype])
+        return numpy.empty(shape, LIBRARY_NAMES[dtype])
     # NumPy has no bfloat16 of its own: that of the inputs is taken.
     like: list[Any] = [a for a in inputs if isinstance(a, numpy.ndarray) and read_host(name, a).dtype == "bf16"]
     if not like:
@@ -113,7 +109,7 @@ def _numpy_empty(name: str, inputs: Sequence[Any], shape: tuple[int, ...], dtype
 def _dtype_of(framework: str, dtype: str) -> str:
     if dtype == "bf16":
         raise _no_bfloat16(framework)
-    return _NAMES[dtype]
+    return LIBRARY_NAMES[dtype]
 
 
 def _no_bfloat16(framework: str) -> TilecError:

@@ -1,4 +1,5 @@
-"""The programs of examples/*.tile and of lesson 10's roles as Python functions, for the tests of the front end.
+"""The programs of examples/*.tile and of lesson 10's roles as Python functions, for the tests of the front end; those that are
+examples themselves are taken from there.
 
 Each lowers to the program of its .tile file, operation for operation.
 """
@@ -6,26 +7,21 @@ Each lowers to the program of its .tile file, operation for operation.
 # ruff: noqa: F821
 # pyright: reportUndefinedVariable=false
 
+import runpy
+from pathlib import Path
+
 from tilec import tile
+
+_EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+_STEP6 = runpy.run_path(str(_EXAMPLES / "step6.py"))
+
+gemm = runpy.run_path(str(_EXAMPLES / "gemm.py"))["gemm"].__wrapped__
+step6 = _STEP6["step6"].__wrapped__
+epilogue, prefetch = (_STEP6[name] for name in ("epilogue", "prefetch"))
 
 BLK_M, BLK_N, BLK_K = 128, 128, 64
 HALF = BLK_N // 2
 PIPE_DEPTH = 2
-
-
-def gemm(A: tile.View["M", "K"], B: tile.View["N", "K"]):
-    """Lesson 08: the tiled GEMM."""
-    D = tile.empty("M", "N", dtype=A.dtype)
-    for m, n in tile.grid(D, step=(BLK_M, BLK_N)):
-        a = tile.smem(BLK_M, BLK_K, A.dtype)
-        b = tile.smem(BLK_N, BLK_K, B.dtype)
-        acc = tile.acc(BLK_M, BLK_N)
-        for k in tile.range(A, dim=1, step=BLK_K):
-            tile.copy(A[m, k], a)
-            tile.copy(B[n, k], b)
-            tile.mma(acc, a, b)
-        tile.copy(acc, D[m, n])
-    return D
 
 
 def bias_relu(A: tile.View["M", "K"], B: tile.View["N", "K"], bias: tile.View["N"]):
@@ -43,38 +39,6 @@ def bias_relu(A: tile.View["M", "K"], B: tile.View["N", "K"], bias: tile.View["N
             tile.mma(acc, a, b)
         tile.copy(tile.max(tile.load(acc) + tile.load(row), 0.0), D[m, n])
     return D
-
-
-def drain(acc: tile.Acc, column: int, dsmem: tile.Smem, any_k: tile.Bool):
-    """Half an accumulator -> registers -> cast -> staging tile; zeros where nothing was accumulated."""
-    if any_k:
-        r = tile.copy_async(acc[:, column : column + HALF], dispatch="tmem")
-        tile.tmem.wait_ld()
-        tile.store(r.to(dsmem.dtype), dsmem)
-    else:
-        tile.store(tile.zeros(dsmem.shape, dsmem.dtype), dsmem)
-
-
-def epilogue(acc: tile.Acc, dsmem: tile.Smem, D: tile.View, m: tile.Index, n: tile.Index, any_k: tile.Bool):
-    """Staging tile -> TMA store, one half of the columns after the other."""
-    drain(acc, 0, dsmem, any_k)
-    tile.fence("proxy_async")
-    tile.cta_sync()  # every thread has written and fenced
-    with tile.single_thread():
-        tile.copy_async(dsmem, D[m, n], dispatch="tma")
-        tile.bulk.commit_group()
-        tile.bulk.wait_group(0, read=True)
-    tile.cta_sync()  # the staging tile has been read: it may be rewritten
-    right = n + HALF
-    drain(acc, HALF, dsmem, any_k)
-    tile.fence("proxy_async")
-    tile.fence("before_thread_sync")  # the accumulator has been read
-    tile.cta_sync()
-    with tile.single_thread():
-        tile.copy_async(dsmem, D[m, right], dispatch="tma")
-        tile.bulk.commit_group()
-        tile.bulk.wait_group(0)
-    tile.fence("after_thread_sync")
 
 
 def step4(A: tile.View["M", "K"], B: tile.View["N", "K"]):
@@ -107,25 +71,6 @@ def step4(A: tile.View["M", "K"], B: tile.View["N", "K"]):
         epilogue(acc, dsmem, D, m, n, K != 0)
         tile.free(acc)
     return D
-
-
-def prefetch(
-    A: tile.View,
-    B: tile.View,
-    place: tuple[tile.Index, tile.Index, tile.Index],
-    ring_a: tile.Ring,
-    ring_b: tile.Ring,
-    bar: tile.Mbarrier,
-    s: tile.Index,
-):
-    """Fill stage s of both rings with the tiles at (m, n, k)."""
-    m, n, k = place
-    with tile.single_thread():
-        a = ring_a[s]
-        b = ring_b[s]
-        tile.mbarrier.arrive.expect_tx(bar[s], a.nbytes + b.nbytes)
-        tile.copy_async(A[m, k], a, dispatch="tma", signal=bar[s])
-        tile.copy_async(B[n, k], b, dispatch="tma", signal=bar[s])
 
 
 def step5(A: tile.View["M", "K"], B: tile.View["N", "K"]):
@@ -174,61 +119,6 @@ def step5(A: tile.View["M", "K"], B: tile.View["N", "K"]):
         tile.fence("after_thread_sync")
         epilogue(acc, dsmem, D, m, n, K != 0)
         tile.free(acc)
-    return D
-
-
-def step6(A: tile.View["M", "K"], B: tile.View["N", "K"]):
-    """Lesson 09, step 6: a fixed pool of CTAs, each looping over many output tiles; setup is paid once.
-
-    Stage and phases are carried from tile to tile: a barrier keeps its parity for the life of the kernel.
-    """
-    D = tile.empty("M", "N", dtype=A.dtype)
-    Asmem = tile.ring(BLK_M, BLK_K, A.dtype, depth=PIPE_DEPTH, swizzle=128)
-    Bsmem = tile.ring(BLK_N, BLK_K, B.dtype, depth=PIPE_DEPTH, swizzle=128)
-    dsmem = tile.smem(BLK_M, HALF, D.dtype, swizzle=128)
-    acc = tile.acc(BLK_M, BLK_N)
-    tma_bar = tile.mbarrier.init(count=1, depth=PIPE_DEPTH)
-    mma_bar = tile.mbarrier.init(count=1)
-    tile.cta_sync()
-
-    K = tile.dim(A, 1)
-    stage = tile.index(0)
-    phase_tma = tile.i32(0)
-    phase_mma = tile.i32(0)
-    for m, n in tile.persistent(D, step=(BLK_M, BLK_N), group=8):
-        # Prologue: prefetch the first PIPE_DEPTH tiles, from the stage where the last tile stopped.
-        for i in tile.loop(0, PIPE_DEPTH):
-            k = i * BLK_K
-            s = (stage + i) % PIPE_DEPTH
-            if k < K:
-                prefetch(A, B, (m, n, k), Asmem, Bsmem, tma_bar, s)
-
-        # Steady state: as in step 5; stage and phases go on where the last tile left them.
-        for k in tile.loop(0, K, BLK_K):
-            a = Asmem[stage]
-            b = Bsmem[stage]
-            tile.mbarrier.try_wait(tma_bar[stage], phase_tma)
-            tile.fence("after_thread_sync")
-            tile.mma(acc, a, b, accumulate=k != 0)
-            tile.commit(mma_bar)
-            tile.mbarrier.try_wait(mma_bar, phase_mma)
-            phase_mma ^= 1
-
-            next_k = k + PIPE_DEPTH * BLK_K
-            if next_k < K:
-                with tile.single_thread():
-                    tile.mbarrier.arrive.expect_tx(tma_bar[stage], a.nbytes + b.nbytes)
-                    tile.copy_async(A[m, next_k], a, dispatch="tma", signal=tma_bar[stage])
-                    tile.copy_async(B[n, next_k], b, dispatch="tma", signal=tma_bar[stage])
-            wrapped = stage == PIPE_DEPTH - 1
-            stage = 0 if wrapped else stage + 1
-            phase_tma = phase_tma ^ 1 if wrapped else phase_tma
-
-        tile.fence("after_thread_sync")
-        epilogue(acc, dsmem, D, m, n, K != 0)
-        tile.cta_sync()  # the staging tile and the accumulator are free for the next tile
-        tile.fence("after_thread_sync")  # the next tile's first MMA comes after this tile's reads
-    tile.free(acc)
     return D
 
 

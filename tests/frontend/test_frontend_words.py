@@ -115,12 +115,13 @@ def test_every_attribute_that_editors_show_has_a_handler_and_the_other_way_round
 @pytest.mark.parametrize("step", ["step6", "step7"])
 def test_operations_stand_where_python_says_them(step: str) -> None:
     """Also those of helpers, which are lowered where they are called."""
-    module = lower(Function.read(vars(python_ladder)[step]), ("f16", "f16"), {}).module
-    lines = (Path(python_ladder.__file__)).read_text().split("\n")
+    function = Function.read(vars(python_ladder)[step])
+    module = lower(function, ("f16", "f16"), {}).module
+    lines = Path(function.file).read_text().split("\n")
     said: set[str] = set()
     for op in kernel_of(module).walk():
         at = location_of(op)
-        assert at is not None and at.file == python_ladder.__file__
+        assert at is not None and at.file == function.file
         if op.name.removeprefix("tile.") in VOCABULARY.words | VOCABULARY.scopes:
             text = lines[at.line - 1][at.column - 1 :]
             words = ("tile.persistent(", "tile.schedule(") if op.name == "tile.schedule" else (f"{op.name}(",)

@@ -9,6 +9,8 @@ the name of the argument.
 from tilec.backend.runtime.arguments.argument import (
     ELEMENT_BYTES,
     LEGACY_STREAM,
+    LIBRARY_NAMES,
+    VIEW_NAMES,
     Argument,
     check_dtype,
     check_rank,
@@ -24,7 +26,9 @@ __all__ = [
     "ALIGNMENTS",
     "ELEMENT_BYTES",
     "LEGACY_STREAM",
+    "LIBRARY_NAMES",
     "MAX_EXTENT",
+    "VIEW_NAMES",
     "Argument",
     "Facts",
     "Placement",

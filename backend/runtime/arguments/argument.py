@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from tilec.diagnostics import TilecError
 
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4}
+LIBRARY_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
+"""What torch, NumPy and their kin call the elements of views."""
+VIEW_NAMES = {theirs: ours for ours, theirs in LIBRARY_NAMES.items()}
 LEGACY_STREAM = 1
 """The driver's explicit name of the legacy default stream, as the array interfaces write it."""
 

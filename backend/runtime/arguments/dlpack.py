@@ -10,7 +10,13 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tilec.backend.runtime.arguments.argument import Argument, check_has_memory, contiguous_strides, imported
+from tilec.backend.runtime.arguments.argument import (
+    VIEW_NAMES,
+    Argument,
+    check_has_memory,
+    contiguous_strides,
+    imported,
+)
 from tilec.diagnostics import TilecError, one_line
 
 _T = TypeVar("_T")
@@ -26,7 +32,6 @@ _OTHER_DEVICES = {
 }
 _MAJOR, _MINOR = 1, 0
 _READ_ONLY, _COPIED = 1, 2
-_VIEW_TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
 _WHOLE_CODES = {
     6: "bool",
@@ -167,7 +172,7 @@ def _element(tensor: _Tensor) -> tuple[str, int]:
         full = _WHOLE_CODES.get(tensor.code, f"DLPack type {tensor.code} of {tensor.bits} bits")
     if tensor.lanes != 1:
         full = f"vectors of {tensor.lanes} {full}"
-    return _VIEW_TYPES.get(full, full), -(-tensor.bits * tensor.lanes // 8)
+    return VIEW_NAMES.get(full, full), -(-tensor.bits * tensor.lanes // 8)
 
 
 def _is_jax(tensor: object) -> bool:

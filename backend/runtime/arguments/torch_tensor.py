@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tilec.backend.runtime.arguments.argument import Argument, imported
+from tilec.backend.runtime.arguments.argument import VIEW_NAMES, Argument, imported
 from tilec.diagnostics import TilecError
 
-_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
 _dtypes: dict[Any, str] = {}
 plain_kinds: set[type] = set()
 """Classes of tensors whose memory holds their values, as met so far."""
@@ -47,7 +46,7 @@ def read_torch(name: str, tensor: Any) -> Argument:
     dtype = _dtypes.get(tensor.dtype)
     if dtype is None:
         full = str(tensor.dtype).removeprefix("torch.")
-        dtype = _dtypes[tensor.dtype] = _NAMES.get(full, full)
+        dtype = _dtypes[tensor.dtype] = VIEW_NAMES.get(full, full)
     size: int = tensor.element_size()
     shape, strides = tuple(tensor.shape), tuple(s * size for s in tensor.stride())
     address = _address(name, tensor)
