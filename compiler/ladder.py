@@ -1,0 +1,124 @@
+"""What each pass of a pipeline is worth: a prediction after every step, and beside it what a GPU measures."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from tilec.backend.protocol.extents import dims_of
+from tilec.backend.reference.arguments import is_written
+from tilec.backend.timeline import Prediction, predict
+from tilec.dialects.tile import ViewType
+from tilec.driver import compile_module, find_kernel
+from tilec.residency import Residency, residency
+from tilec.spec import print_pipeline
+from tilec.variants import for_shape
+
+_BURST_MS = 25.0
+_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A prefix of the pipeline."""
+
+    pipeline: str
+    """Empty for the program as it is written: copies by threads."""
+    target: str
+    prediction: Prediction
+    residency: Residency
+    measured: float | None = None
+    """Seconds of a launch; None where no device was asked."""
+
+
+Measure = Callable[[ModuleOp, str, str, Mapping[str, int]], float]
+"""Seconds of a launch: of a program, under a pipeline, for a target, with extents."""
+
+
+def ladder(
+    program: ModuleOp,
+    passes: Sequence[ModulePass],
+    shape: Mapping[str, int],
+    target: str | None,
+    measure: Measure | None = None,
+) -> list[Rung]:
+    """One rung for the program as written, and one for each pass behind it that leaves another program.
+
+    Raises TilecError for what the passes refuse.
+    """
+    program = for_shape(program, shape)
+    rungs: list[Rung] = []
+    before: str | None = None
+    for length in range(len(passes) + 1):
+        compiled = compile_module(program, pipeline=passes[:length], target=target, emit="tile")
+        text = str(compiled.asynchronous)
+        if text == before:
+            continue
+        before = text
+        found = residency(compiled)
+        predicted = predict(compiled.asynchronous, shape, resident=max(found.ctas, 1))
+        spec = print_pipeline(passes[:length])
+        measured = None if measure is None else measure(program, spec, compiled.target.name, shape)
+        rungs.append(Rung(spec, compiled.target.name, predicted, found, measured))
+    return rungs
+
+
+def device_target() -> str | None:
+    """The target of the GPU that torch finds, if there is one that tilec compiles for."""
+    try:
+        ctypes.CDLL("libcuda.so.1")  # torch takes a second to say that there is none
+        torch: Any = importlib.import_module("torch")
+    except (ImportError, OSError):
+        return None
+    if not torch.cuda.is_available():
+        return None
+    from tilec.backend.target import TARGETS
+
+    major, minor = torch.cuda.get_device_capability()
+    name = f"sm_{major}{minor}a"
+    return name if name in TARGETS else None
+
+
+def measure(program: ModuleOp, pipeline: str, target: str, shape: Mapping[str, int]) -> float:
+    """Seconds of a launch on the GPU: the median of bursts of some 25 ms, each after a third of one to warm up, on random
+    normal numbers."""
+    from tilec.kernel import compile
+
+    torch: Any = importlib.import_module("torch")
+    kernel = compile(program, pipeline=pipeline, target=target)
+    tensors: list[Any] = []
+    for argument in find_kernel(program).body.block.args:
+        assert isinstance(argument.type, ViewType)
+        view = argument.type
+        extents = [shape[dim] if isinstance(dim, str) else dim for dim in dims_of(argument)]
+        slowest_first = view.order[::-1]
+        kind = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[view.dtype.name]
+        make = torch.zeros if is_written(argument) else torch.randn
+        dense = make([extents[dim] for dim in slowest_first], device="cuda").to(kind)
+        tensors.append(dense.permute([slowest_first.index(dim) for dim in range(view.rank)]))
+    kernel(*tensors)
+    once = _timed(torch, lambda: kernel(*tensors), 3)
+    count = max(1, math.ceil(_BURST_MS * 1e-3 / once))
+    times: list[float] = []
+    for _ in range(_ROUNDS):
+        _timed(torch, lambda: kernel(*tensors), -(-count // 3))
+        times.append(_timed(torch, lambda: kernel(*tensors), count))
+    return statistics.median(times)
+
+
+def _timed(torch: Any, launch: Callable[[], object], count: int) -> float:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(count):
+        launch()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / count * 1e-3
