@@ -15,9 +15,11 @@ from xdsl.passes import ModulePass
 
 from tilec.backend.protocol.extents import dims_of
 from tilec.backend.reference.arguments import is_written
+from tilec.backend.target import DEFAULT_TARGET, TARGETS
 from tilec.backend.timeline import Prediction, predict
+from tilec.diagnostics import collect, report
 from tilec.dialects.tile import ViewType
-from tilec.driver import compile_module, find_kernel
+from tilec.driver import Compiled, compile_module, find_kernel
 from tilec.residency import Residency, residency
 from tilec.spec import print_pipeline
 from tilec.variants import for_shape
@@ -58,17 +60,31 @@ def ladder(
     rungs: list[Rung] = []
     before: str | None = None
     for length in range(len(passes) + 1):
-        compiled = compile_module(program, pipeline=passes[:length], target=target, emit="tile")
-        text = str(compiled.asynchronous)
-        if text == before:
-            continue
+        with collect() as remarks:  # each rung would say them again
+            compiled = compile_module(program, pipeline=passes[:length], target=target, emit="tile")
+            text = str(compiled.asynchronous)
+        if length == len(passes):
+            for one in remarks:
+                report(one)
+        if text != before:
+            rungs.append(rung(program, compiled, print_pipeline(passes[:length]), shape, measure))
         before = text
-        found = residency(compiled)
-        predicted = predict(compiled.asynchronous, shape, resident=max(found.ctas, 1))
-        spec = print_pipeline(passes[:length])
-        measured = None if measure is None else measure(program, spec, compiled.target.name, shape)
-        rungs.append(Rung(spec, compiled.target.name, predicted, found, measured))
     return rungs
+
+
+def rung(
+    program: ModuleOp, compiled: Compiled, pipeline: str, shape: Mapping[str, int], measure: Measure | None = None
+) -> Rung:
+    """Of what `pipeline` made of a program."""
+    module = compiled.asynchronous
+    found = residency(compiled)
+    predicted = predict(module, shape, resident=max(found.ctas, 1))
+    kernel = find_kernel(module)
+    chip = DEFAULT_TARGET if kernel.target is None else kernel.target.data
+    measured = None
+    if measure is not None and found.evidence != "unknown" and predicted.seconds > 0:
+        measured = measure(program, pipeline, chip, shape)
+    return Rung(pipeline, chip, predicted, found, measured)
 
 
 def device_target() -> str | None:
@@ -80,8 +96,6 @@ def device_target() -> str | None:
         return None
     if not torch.cuda.is_available():
         return None
-    from tilec.backend.target import TARGETS
-
     major, minor = torch.cuda.get_device_capability()
     name = f"sm_{major}{minor}a"
     return name if name in TARGETS else None

@@ -23,13 +23,15 @@ class Costs:
     sync: float
     """All threads meet."""
     wait: float
-    """From the completion of a round to the first step of who waited for it."""
+    """A wait, from the completion of the round on, or from its start where that was before."""
     arrive: float
     """Announcing bytes and arriving, for the thread that does it."""
     load_issue: float
     """One TMA load, for the thread that issues it."""
     load_latency: float
     """From the end of a load's turn at the engine until its bytes have landed and are counted; data in the L2 cache."""
+    load_jitter: float
+    """By how much of itself the latency of a load is longer or shorter; loads take turns."""
     load_rate: float
     """Bytes per cycle of the TMA engine."""
     mma_issue: float

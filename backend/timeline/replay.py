@@ -21,6 +21,8 @@ from tilec.backend.timeline.steps import Recording, Stage, Step
 from tilec.backend.timeline.trace import STORE, TENSOR_CORE, TMA, Kind, Link, Span, Trace
 from tilec.diagnostics import TilecError, location_of
 
+_GOLDEN = 0.6180339887498949
+_GROUP = "the bulk group"
 _AT_FIRST = "the CTA's start"
 
 
@@ -38,26 +40,13 @@ class _Draft:
     k: int | None
     stage: int | None
     phase: int | None
-    what: list[str]
-    why: str
-    lines: list[int]
-
-    def finished(self) -> Span:
-        return Span(
-            self.lane,
-            self.kind,
-            self.issued,
-            self.start,
-            self.end,
-            self.cta,
-            self.tile,
-            self.k,
-            self.stage,
-            self.phase,
-            ", ".join(dict.fromkeys(self.what)),
-            self.why,
-            tuple(sorted(set(self.lines))),
-        )
+    steps: list[Step]
+    after: Stage | str
+    """What the threads waited for before."""
+    busy: bool
+    """Whether the engine still had earlier work."""
+    source: int | None = None
+    """The span that a wait was for."""
 
 
 @dataclass(slots=True)
@@ -98,7 +87,7 @@ class _Flow:
     todo: Sequence[Step]
     time: float
     at: int = 0
-    after: str = _AT_FIRST
+    after: Stage | str = _AT_FIRST
     """What it waited for last."""
     work: _Draft | None = None
     """Work of the threads that goes on."""
@@ -110,7 +99,6 @@ class _Cta:
     number: int
     place: int
     """Which of the CTAs that the multiprocessor holds at a time."""
-    begin: float
     barriers: dict[Stage, _Mbarrier]
     roles: int = 0
     """That are not over."""
@@ -131,7 +119,7 @@ class _Multiprocessor:
         self.queue = deque(enumerate(ctas))
         self.several = min(resident, len(ctas)) > 1
         self.ready: list[tuple[float, int, _Flow]] = []
-        self.pushes = 0
+        self.pushes = self.loads = 0
         self.load_free = self.mma_free = self.store_free = self.makespan = 0.0
         self.drafts: list[_Draft] = []
         self.links: list[Link] = []
@@ -147,10 +135,10 @@ class _Multiprocessor:
             return
         number, recording = self.queue.popleft()
         barriers = {barrier: _Mbarrier(count) for barrier, count in recording.counts.items()}
-        cta = _Cta(recording, number, place, time, barriers)
+        cta = _Cta(recording, number, place, barriers)
         flow = self.flow(cta, 0, time)
         if self.costs.start:
-            self.draft(flow, "setup", time, time, time + self.costs.start, ["set up the CTA"], _AT_FIRST)
+            self.draft(flow, "setup", time, time, time + self.costs.start)
         flow.time += self.costs.start
         self.push(flow)
 
@@ -196,7 +184,7 @@ class _Multiprocessor:
         if flow.todo is cta.recording.flows[0]:
             end = flow.time + self.costs.end
             if self.costs.end:
-                self.draft(flow, "setup", flow.time, flow.time, end, ["leave the multiprocessor"], flow.after)
+                self.draft(flow, "teardown", flow.time, flow.time, end)
             self.makespan = max(self.makespan, end)
             self.start(cta.place, end)
             return
@@ -216,13 +204,12 @@ class _Multiprocessor:
         issued: float,
         start: float,
         end: float,
-        what: list[str],
-        why: str,
         *,
         step: Step | None = None,
         lane: str | None = None,
         barrier: Stage | None = None,
         round: int = 0,
+        source: int | None = None,
     ) -> int:
         self.drafts.append(
             _Draft(
@@ -234,11 +221,12 @@ class _Multiprocessor:
                 flow.cta.number,
                 0 if step is None else step.tile,
                 None if step is None else step.iteration,
-                None if barrier is None else barrier[1],
+                None if barrier is None else barrier.number,
                 None if barrier is None else round & 1,
-                what,
-                why,
-                [] if step is None else list(step.lines),
+                [] if step is None else [step],
+                flow.after,
+                start > issued,
+                source,
             )
         )
         return len(self.drafts) - 1
@@ -273,66 +261,50 @@ class _Multiprocessor:
         barrier = flow.cta.barriers[step.barrier]
         completed = bisect_right(barrier.times, flow.time)
         if completed & 1 != step.parity:
+            flow.time += self.costs.wait
             return True
         if len(barrier.times) == completed:
             barrier.waiting.append(flow)
             return False
-        name = str(step.barrier)
+        source = barrier.sources[completed]
         end = barrier.times[completed] + self.costs.wait
-        self.waited(flow, step, end, name, barrier.sources[completed], step.barrier, completed)
-        return True
-
-    def waited(
-        self,
-        flow: _Flow,
-        step: Step,
-        end: float,
-        signal: str,
-        source: int | None,
-        barrier: Stage | None = None,
-        round: int = 0,
-    ) -> None:
-        """A flow goes on at `end`."""
-        for_what = "" if source is None else f": {', '.join(self.drafts[source].what)}"
-        why = f"{signal} was not complete{for_what}"
-        wait = self.draft(
-            flow,
-            "wait",
-            flow.time,
-            flow.time,
-            end,
-            [f"wait for {signal}"],
-            why,
-            step=step,
-            barrier=barrier,
-            round=round,
+        span = self.draft(
+            flow, "wait", flow.time, flow.time, end, step=step, barrier=step.barrier, round=completed, source=source
         )
         if source is not None:
-            self.links.append(Link(source, wait, signal))
-        flow.time, flow.after = end, f"the wait for {signal}"
+            self.links.append(Link(source, span, str(step.barrier)))
+        flow.time, flow.after = end, step.barrier
+        return True
 
     # ---- engines
+
+    def spread(self) -> float:
+        """Of the latencies of loads: around 1, evenly, in an order without a pattern (multiples of the golden ratio)."""
+        self.loads += 1
+        return 1 + self.costs.load_jitter * (2 * (self.loads * _GOLDEN % 1) - 1)
 
     def load(self, flow: _Flow, step: steps.Load) -> bool:
         costs, barrier = self.costs, flow.cta.barriers[step.barrier]
         flow.time += costs.load_issue
         start = max(flow.time, self.load_free)
         self.load_free = start + step.bytes / costs.load_rate
-        landed = self.load_free + costs.load_latency
-        what = f"{step.slot} <- {step.place}"
+        landed = self.load_free + costs.load_latency * self.spread()
         if barrier.load is None:
-            why = f"issued after {flow.after}"
-            if start > flow.time:
-                why += "; the engine was busy with earlier loads"
             barrier.load = self.draft(
-                flow, "load", flow.time, start, landed, [what], why,
-                step=step, lane=TMA, barrier=step.barrier, round=len(barrier.times),
-            )  # fmt: skip
+                flow,
+                "load",
+                flow.time,
+                start,
+                landed,
+                step=step,
+                lane=TMA,
+                barrier=step.barrier,
+                round=len(barrier.times),
+            )
         else:
             draft = self.drafts[barrier.load]
             draft.end = max(draft.end, landed)
-            draft.what.append(what)
-            draft.lines += step.lines
+            draft.steps.append(step)
         flow.cta.filled[step.slot] = barrier.load
         self.arrival(flow, step.barrier, landed, barrier.load, 0, -step.bytes)
         return True
@@ -346,11 +318,7 @@ class _Multiprocessor:
         stages = {self.drafts[load].stage for load in loads}
         for load in loads:
             self.drafts[load].tile, self.drafts[load].k = step.tile, step.iteration
-        why = f"issued after {flow.after}"
-        if start > flow.time:
-            why += "; the tensor core was busy with earlier MMAs"
-        what = [f"MMA of {' and '.join(map(str, step.reads))}"]
-        cta.last_mma = self.draft(flow, "mma", flow.time, start, self.mma_free, what, why, step=step, lane=TENSOR_CORE)
+        cta.last_mma = self.draft(flow, "mma", flow.time, start, self.mma_free, step=step, lane=TENSOR_CORE)
         if len(stages) == 1:
             draft = self.drafts[cta.last_mma]
             draft.stage, draft.phase = stages.pop(), self.drafts[loads.pop()].phase
@@ -361,12 +329,8 @@ class _Multiprocessor:
         flow.time += costs.store_issue
         start = max(flow.time, self.store_free)
         self.store_free = start + step.bytes / costs.store_rate
-        why = f"issued after {flow.after}"
-        if start > flow.time:
-            why += "; the engine was busy with earlier stores"
-        what = [f"{step.place} <- {step.slot}"]
-        span = self.draft(flow, "store", flow.time, start, self.store_free, what, why, step=step, lane=STORE)
-        self.drafts[span].stage, self.drafts[span].k = step.slot[1], None
+        span = self.draft(flow, "store", flow.time, start, self.store_free, step=step, lane=STORE)
+        self.drafts[span].stage, self.drafts[span].k = step.slot.number, None
         flow.cta.open_group.append((self.store_free, self.store_free + costs.store_latency, span))
         return True
 
@@ -380,12 +344,15 @@ class _Multiprocessor:
 
     def wait_group(self, flow: _Flow, step: steps.WaitGroup) -> bool:
         groups = flow.cta.groups
+        flow.time += self.costs.wait
         over = list(groups)[: max(len(groups) - step.pending, 0)]
         if over:
             which = 0 if step.read else 1
             last = max(over, key=lambda group: group[which])
             if last[which] > flow.time:
-                self.waited(flow, step, last[which] + self.costs.wait, "bulk group", last[2])
+                span = self.draft(flow, "wait", flow.time, flow.time, last[which], step=step, source=last[2])
+                self.links.append(Link(last[2], span, _GROUP))
+                flow.time, flow.after = last[which], f"the wait for {_GROUP}"
             for _ in over if not step.read else ():
                 groups.popleft()
         return True
@@ -427,14 +394,13 @@ class _Multiprocessor:
         kind: Kind = "copy" if step.kind == "gather" else "epilogue"
         begin, flow.time = flow.time, flow.time + time
         if flow.work is None or flow.work.kind != kind:
-            span = self.draft(flow, kind, begin, begin, flow.time, [step.what], f"after {flow.after}", step=step)
+            span = self.draft(flow, kind, begin, begin, flow.time, step=step)
             flow.work = self.drafts[span]
             if kind == "epilogue":
                 flow.work.k = None
             return True
         flow.work.end = flow.time
-        flow.work.what.append(step.what)
-        flow.work.lines += step.lines
+        flow.work.steps.append(step)
         return True
 
 
@@ -457,6 +423,13 @@ _PLAY: dict[type[Step], Callable[[_Multiprocessor, _Flow, Any], bool]] = {
 """What a step does; false where the flow cannot go on for now."""
 
 
+def makespan(ctas: Sequence[Recording], costs: Costs, *, resident: int = 1) -> float:
+    """When the last of the CTAs is over: as `replay`, for who needs nothing else."""
+    machine = _Multiprocessor(ctas, resident, costs)
+    machine.play()
+    return machine.makespan
+
+
 def replay(ctas: Sequence[Recording], costs: Costs, *, resident: int = 1) -> Trace:
     """Play the CTAs that one multiprocessor executes, `resident` of them at a time, each as soon as there is a place.
 
@@ -464,12 +437,69 @@ def replay(ctas: Sequence[Recording], costs: Costs, *, resident: int = 1) -> Tra
     """
     machine = _Multiprocessor(ctas, resident, costs)
     machine.play()
-    order = sorted(range(len(machine.drafts)), key=lambda i: machine.drafts[i].start)
+    drafts = machine.drafts
+    order = sorted(range(len(drafts)), key=lambda i: drafts[i].start)
     new = {old: i for i, old in enumerate(order)}
-    spans = tuple(machine.drafts[i].finished() for i in order)
+    spans = tuple(_finished(drafts[i], drafts) for i in order)
     links = tuple(Link(new[link.source], new[link.wait], link.signal) for link in machine.links)
     used = dict.fromkeys(span.lane for span in spans)
     engines = [lane for lane in (TMA, TENSOR_CORE, STORE) if lane in used]
     threads = sorted(lane for lane in used if lane not in engines)
     lanes = [*engines[:2], *threads, *engines[2:]] if STORE in used else [*engines, *threads]
     return Trace(spans, links, tuple(lanes), machine.makespan)
+
+
+def _finished(draft: _Draft, drafts: Sequence[_Draft]) -> Span:
+    return Span(
+        draft.lane,
+        draft.kind,
+        draft.issued,
+        draft.start,
+        draft.end,
+        draft.cta,
+        draft.tile,
+        draft.k,
+        draft.stage,
+        draft.phase,
+        _what(draft),
+        _why(draft, drafts),
+        tuple(sorted({line for step in draft.steps for line in step.lines})),
+    )
+
+
+def _what(draft: _Draft) -> str:
+    if draft.kind == "setup":
+        return "set up the CTA"
+    if draft.kind == "teardown":
+        return "leave the multiprocessor"
+    return ", ".join(dict.fromkeys(map(_words, draft.steps)))
+
+
+def _words(step: Step) -> str:
+    match step:
+        case steps.Load():
+            return f"{step.slot} <- {step.place}"
+        case steps.Store():
+            return f"{step.place} <- {step.slot}"
+        case steps.Mma():
+            return f"MMA of {' and '.join(map(str, step.reads))}"
+        case steps.Wait():
+            return f"wait for {step.barrier}"
+        case steps.WaitGroup():
+            return f"wait for {_GROUP}"
+        case steps.Work():
+            return step.what
+        case _:
+            raise AssertionError(step)
+
+
+def _why(draft: _Draft, drafts: Sequence[_Draft]) -> str:
+    if draft.kind == "wait":
+        what = draft.steps[0].barrier if isinstance(draft.steps[0], steps.Wait) else _GROUP
+        source = "" if draft.source is None else f": {_what(drafts[draft.source])}"
+        return f"{what} was not complete{source}"
+    after = f"after {draft.after if isinstance(draft.after, str) else f'the wait for {draft.after}'}"
+    if draft.kind in ("setup", "teardown", "copy", "epilogue"):
+        return after
+    engine = "tensor core" if draft.kind == "mma" else "engine"
+    return f"issued {after}" + (f"; the {engine} was busy with earlier work" if draft.busy else "")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-Kind = Literal["setup", "load", "mma", "wait", "copy", "epilogue", "store"]
+Kind = Literal["setup", "load", "mma", "wait", "copy", "epilogue", "store", "teardown"]
 """`load`: TMA brings the tiles of one stage. `copy`: threads bring a tile. `epilogue`: threads take the accumulator through
 registers to shared memory or to a tensor. `store`: TMA takes a tile to a tensor. `wait`: threads wait for a barrier or a bulk
-group. `setup`: what a CTA does before its first tile and after its last, and finding the next tile."""
+group. `setup` and `teardown`: what a CTA does before its first step and after its last."""
 
 TMA = "TMA"
 TENSOR_CORE = "tensor core"

@@ -69,6 +69,8 @@ def _text(name: str, rungs: list[Rung], shape: dict[str, int]) -> str:
 
     from tilec.cli.output import rendered
 
+    if not rungs[0].prediction.seconds:
+        return f"{name}: no output tile, nothing is launched\n"
     where = " ".join(f"{extent_name}={extent}" for extent_name, extent in shape.items())
     table = Table(box=None, pad_edge=False, header_style="italic")
     measured = any(rung.measured is not None for rung in rungs)
@@ -82,23 +84,25 @@ def _text(name: str, rungs: list[Rung], shape: dict[str, int]) -> str:
         row = [
             rung.pipeline or "(as written)",
             _time(found.seconds),
-            f"{found.flops / found.seconds / 1e12:.0f}",
-            f"{rung.residency.ctas}{'' if rung.residency.evidence == 'ptxas' else '?'}",
+            f"{_tflops(found.flops, found.seconds):.0f}",
+            f"{rung.residency.ctas}{'?' if rung.residency.evidence == 'estimated' else ''}",
             found.bound,
             f"-{found.gains[found.bound] / found.seconds:.0%}",
         ]
         if rung.measured is not None:
             row += [
                 _time(rung.measured),
-                f"{found.flops / rung.measured / 1e12:.0f}",
+                f"{_tflops(found.flops, rung.measured):.0f}",
                 f"{found.seconds / rung.measured - 1:+.0%}",
             ]
         table.add_row(*row)
     lines = [
         f"{name} for {rungs[0].target}, {where or 'its fixed extents'}: one launch among others of the same tensors"
     ]
-    if any(rung.residency.evidence != "ptxas" for rung in rungs):
+    if any(rung.residency.evidence == "estimated" for rung in rungs):
         lines.append("?: no ptxas has said how many registers a thread takes; pip install 'tilec[ptxas]'")
+    if any(rung.residency.evidence == "unknown" for rung in rungs):
+        lines.append("a kernel with roles is not lowered yet: it is taken to have a multiprocessor to itself")
     return rendered(lines[0], "", table, *lines[1:])
 
 
@@ -110,12 +114,12 @@ def _json(name: str, rungs: list[Rung], shape: dict[str, int]) -> str:
         return {
             "pipeline": rung.pipeline,
             "seconds": found.seconds,
-            "tflops": found.flops / found.seconds / 1e12,
+            "tflops": _tflops(found.flops, found.seconds),
             "bound": found.bound,
             "gains": dict(found.gains),
-            "schedule": found.schedule,
-            "memory": found.memory,
-            "power": found.power,
+            "clock_mhz": found.clock_mhz,
+            "l2_load": found.l2_load,
+            "load_latency_ns": found.load_latency,
             "ctas_per_sm": rung.residency.ctas,
             "registers": rung.residency.registers,
             "registers_from": rung.residency.evidence,
@@ -124,6 +128,10 @@ def _json(name: str, rungs: list[Rung], shape: dict[str, int]) -> str:
 
     record = {"kernel": name, "target": rungs[0].target, "shape": shape, "steps": [fields(rung) for rung in rungs]}
     return dumps(record, indent=2) + "\n"
+
+
+def _tflops(flops: float, seconds: float) -> float:
+    return flops / seconds / 1e12 if seconds else 0.0
 
 
 def _time(seconds: float) -> str:
