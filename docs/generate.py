@@ -1,7 +1,8 @@
-"""Writes ``dialect.md``, ``passes.md`` and ``words.md`` from the docstrings: ``python docs/generate.py [FOLDER]``."""
+"""Writes ``dialect.md``, ``passes.md``, ``words.md`` and ``costs.md`` from the docstrings: ``python docs/generate.py [FOLDER]``."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import is_side_effect_free
 
+from tilec.backend.timeline import MODELS, Costs, Model
 from tilec.dialects.tile import Tile
 from tilec.frontend.tile import bulk, compute, mbarrier, memory, structure, sync, tmem, types
 from tilec.passes import PASSES, summary
@@ -89,6 +91,42 @@ def words_page() -> str:
     return "\n\n".join(sections) + "\n"
 
 
+def costs_page() -> str:
+    """Every constant of the cost models, with its source."""
+    names = [*_attribute_docs(Model), *_attribute_docs(Costs)]
+    docs = {**_attribute_docs(Model), **_attribute_docs(Costs)}
+    sections = ["# The cost models", _NOTE, inspect.cleandoc(_COSTS)]
+    for model in MODELS.values():
+        rows = ["| constant | value | what | evidence |", "|---|---|---|---|"]
+        for name in names:
+            if name in model.sources:
+                value = getattr(model.costs if hasattr(model.costs, name) else model, name)
+                source = model.sources[name]
+                rows.append(
+                    f"| `{name}` | {value:g} | {' '.join(docs[name].split())} | {source.evidence}: {source.where} |"
+                )
+        sections += [f"## {model.target}", "\n".join(rows)]
+    return "\n\n".join(sections) + "\n"
+
+
+def _attribute_docs(cls: type) -> dict[str, str]:
+    """The strings under the attributes of a class; one string serves for those in front of it that have none."""
+    (definition,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(definition, ast.ClassDef)
+    docs: dict[str, str] = {}
+    waiting: list[str] = []
+    for statement in definition.body:
+        match statement:
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                waiting.append(name)
+            case ast.Expr(value=ast.Constant(value=str(text))) if waiting:
+                docs.update(dict.fromkeys(waiting, text))
+                waiting.clear()
+            case _:
+                pass
+    return docs
+
+
 def _word(name: str, value: object) -> list[str]:
     """A function with its parameters, or a class with what can be read of its values."""
     text = inspect.cleandoc(getattr(value, "__doc__", None) or "")
@@ -119,6 +157,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "dialect.md": dialect_page,
     "passes.md": passes_page,
     "words.md": words_page,
+    "costs.md": costs_page,
 }
 
 _WORDS = """
@@ -132,6 +171,11 @@ Numbers that are known when the kernel is compiled may be anything that Python c
 `range` is unrolled.
 """
 
+_COSTS = """
+What `tilec predict`, `tilec timeline` and `tilec design` reckon with: times in cycles of the multiprocessor's clock, rates per
+cycle and multiprocessor, unless the text says otherwise. *measured*: on the chip; *published*: by others; *derived*: follows
+from the rest of the line; *assumed*: nobody has looked. How well it does is told in [prediction.md](prediction.md).
+"""
 _DIALECT = """
 Whole-tile programs: synchronous (L0) and asynchronous (L1). `docs/architecture.md` says how the levels fit together, and
 `tilec.backend.reference` executes each operation. An operation's discardable attributes follow its own syntax:

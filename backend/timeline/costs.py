@@ -51,9 +51,11 @@ class Costs:
     gather_latency: float
     """Of a copy from global to shared memory by the threads."""
     gather_rate: float
+    """Bytes per cycle of such copies."""
     scatter_rate: float
     """Bytes per cycle that threads store to global memory."""
     store_issue: float
+    """One TMA store, for the thread that issues it."""
     store_rate: float
     """Bytes per cycle that the TMA engine reads of shared memory for a store."""
     store_latency: float

@@ -33,10 +33,11 @@ class Model:
     launch_us: float
     """Of a launch behind another one: from the end of its last CTA to the start of the next one's first."""
     l2_bytes: int
+    """Of the L2 cache."""
     l2_rate: float
     """Bytes per nanosecond that the L2 cache gives to all multiprocessors together, to tiles that share operands."""
     l2_line: int
-    """Bytes."""
+    """Bytes of a line of the L2 cache."""
     l2_split: float
     """Lines that a row of a box takes where rows do not start on one: it lies across two."""
     l2_queue: float
@@ -75,13 +76,14 @@ def _h200_sources() -> dict[str, Source]:
     def calibrated(what: str) -> Source:
         return Source("measured", f"{_CALIBRATED}: {what}")
 
-    epilogue = calibrated("time of a tile of a persistent kernel beside that of its K tiles")
+    turn = calibrated("time of a tile of a persistent kernel beside that of its K tiles")
+    epilogue = calibrated("MMA and epilogue of a tile with TMA stores, beside the MMA")
     fitted = Source("measured", _FITTED)
     unmeasured = Source("assumed", "no measurement isolates it; a copy by the threads keeps as many bytes in flight")
     return {
         "start": calibrated("what a launch of one tile takes beside its K tiles"),
         "end": calibrated("what a launch of one tile takes beside its K tiles"),
-        "schedule": epilogue,
+        "schedule": turn,
         "iterate": calibrated("the loop around waits for a complete barrier"),
         "sync": calibrated("four cta_sync beside one"),
         "wait": calibrated("four waits for a complete barrier beside one"),
@@ -99,7 +101,7 @@ def _h200_sources() -> dict[str, Source]:
         "compute_rate": Source("derived", "in `shared_rate`"),
         "gather_latency": unmeasured,
         "gather_rate": unmeasured,
-        "scatter_rate": unmeasured,
+        "scatter_rate": calibrated("MMA and epilogue of a tile by the threads alone, beside the MMA"),
         "store_issue": calibrated("stores until read, one CTA"),
         "store_rate": calibrated("stores with one and three in flight, L2, one CTA"),
         "store_latency": calibrated("stores until written beside until read, one CTA"),
@@ -138,11 +140,11 @@ _H200 = Model(
         mma_latency=18,
         work=20,
         accumulator_rate=inf,
-        shared_rate=100,
+        shared_rate=60,
         compute_rate=inf,
         gather_latency=700,
         gather_rate=32,
-        scatter_rate=32,
+        scatter_rate=60,
         store_issue=30,
         store_rate=31.7,
         store_latency=50,
