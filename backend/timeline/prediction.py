@@ -147,6 +147,7 @@ class _Whole:
         return replace(
             chip.costs,
             load_latency=latency,
+            gather_latency=chip.costs.gather_latency + away * cycles_per_ns,
             load_jitter=chip.jitter,
             store_rate=min(chip.costs.store_rate, stores),
         )
