@@ -13,7 +13,6 @@ import tempfile
 from io import StringIO
 from pathlib import Path
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
@@ -34,10 +33,6 @@ _QUIET = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--virtual-time-budget=3000",
 )  # fmt: skip
-# Without the fonts that rich's own format fetches: the widths of all texts are in the file.
-_SVG_FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
-    "Fira Code", "DejaVu Sans Mono"
-)
 
 
 def main(folder: Path) -> None:
@@ -75,8 +70,10 @@ def _terminal(lines: list[Text], title: str, path: Path) -> None:
     console = Console(record=True, width=_COLUMNS, file=StringIO(), force_terminal=True, color_system="truecolor")
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
-    svg = console.export_svg(title=title, code_format=_SVG_FORMAT, unique_id=path.stem)
-    path.write_text(svg, encoding="utf-8")
+    svg = console.export_svg(title=title, unique_id=path.stem)
+    # rich's SVG fetches its font; the widths of all texts are in the file, so that any other one does.
+    own = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
+    path.write_text(own, encoding="utf-8")
 
 
 def _printed(*arguments: str) -> str:

@@ -1,0 +1,217 @@
+"""What is drawn: a kernel, compiled, at a shape, played in time on one multiprocessor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument, SSAValue
+
+from tilec.backend.protocol.extents import dims_of, extent_names
+from tilec.backend.timeline import Costs, Launch, Model, Trace, model_of, replay, steps
+from tilec.backend.timeline.steps import Recording
+from tilec.diagnostics import collect, fail
+from tilec.dialects.tile import CopyAsyncOp, GridOp, KernelOp, ScheduleOp, SmemType
+from tilec.driver import Compiled, compile_module, find_kernel
+from tilec.passes.storage import plan, target_of
+from tilec.residency import residency
+from tilec.timeline.gemm import Gemm, NoGemm, gemm_of
+from tilec.variants import for_shape
+
+CostKind = Literal["chip", "abstract"]
+DEFAULT_RATIO = 1.2
+"""Of the abstract costs: the lesson's."""
+_DEFAULT_K_TILES, _DEFAULT_TILES, _OTHER_EXTENT = 8, 2, 256
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Shared memory of a CTA. Bytes."""
+
+    stage: int
+    """Of one more stage of the ring."""
+    other: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One timeline, and what it is of."""
+
+    at: KernelOp
+    """The kernel as it is executed."""
+    kernel: str
+    file: str
+    source: str
+    """The text of the program."""
+    target: str
+    pipeline: str
+    shape: Mapping[str, int]
+    chosen: bool
+    """Nobody gave the shape."""
+    trace: Trace
+    model: Model
+    costs: Costs
+    kind: CostKind
+    ratio: float | None
+    """Load:MMA, where it was given or is that of the abstract costs."""
+    gemm: Gemm | None
+    why_not: str | None
+    """Why there is no other schedule to compare with."""
+    memory: Memory | None
+    """Of a CTA with a ring; None without one."""
+    ctas: int
+    """That the multiprocessor executes."""
+    tiles: int
+    """Output tiles of its first CTA."""
+
+    @property
+    def clock_ghz(self) -> float | None:
+        """Cycles per nanosecond; None where the unit of time is no cycle."""
+        return self.model.clock_mhz / 1e3 if self.kind == "chip" else None
+
+    @property
+    def unit(self) -> str:
+        return "cycles" if self.kind == "chip" else "MMAs"
+
+    @property
+    def heading(self) -> str:
+        """``gemm for sm_90a, tma,pipeline(2), M=128 N=128 K=512``"""
+        shape = " ".join(f"{name}={extent}" for name, extent in self.shape.items())
+        return ", ".join(part for part in (f"{self.kernel} for {self.target}", self.pipeline, shape) if part)
+
+    @property
+    def amount(self) -> str:
+        """``1 CTA of 1 output tile, 8 K tiles each``"""
+        ctas, tiles = (_many(self.ctas, "CTA"), _many(self.tiles, "output tile"))
+        loop = "" if self.gemm is None else f", {_many(self.gemm.ktiles, 'K tile')}{' each' if self.tiles > 1 else ''}"
+        return f"one multiprocessor: {ctas} of {tiles}{loop}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a program is to be compiled and played."""
+
+    pipeline: str = ""
+    target: str | None = None
+    shape: Mapping[str, int] | None = None
+    """None: one output tile, or two on one CTA where it loops over them, and 8 K tiles."""
+    ctas: int | None = None
+    """The grid of a persistent kernel."""
+    kind: CostKind = "chip"
+    ratio: float | None = None
+
+
+def make(program: ModuleOp, request: Request, *, file: str, source: str) -> Subject:
+    """Compile a program and play what it becomes. `file` is its name and `source` its text. Raises TilecError for what the
+    passes refuse, and for what cannot be executed."""
+    shape = request.shape
+    if shape is None:
+        with collect():  # it is compiled once more, with these extents
+            shape = _default_shape(find_kernel(_compile(program, request).asynchronous))
+    compiled = _compile(for_shape(program, shape), request)
+    return _play(compiled, dict(shape), request, file=file, source=source)
+
+
+def _compile(program: ModuleOp, request: Request) -> Compiled:
+    return compile_module(program, pipeline=request.pipeline, target=request.target, emit="tile")
+
+
+def _default_shape(kernel: KernelOp) -> dict[str, int]:
+    """An extent for each name in the kernel's views: few tiles, so that each can be seen."""
+    names = extent_names(kernel)
+    shape: dict[str, int] = {}
+    ruler = next((op for op in kernel.walk() if isinstance(op, GridOp | ScheduleOp)), None)
+    outer: Sequence[tuple[str, int]] = () if ruler is None else _named(ruler.view, ruler.step)
+    shape |= dict(outer)
+    for op in kernel.walk():
+        if isinstance(op, CopyAsyncOp) and op.is_load and op.dest is not None:
+            tile = op.dest.type
+            assert isinstance(tile, SmemType)
+            loop = {name: _DEFAULT_K_TILES * extent for name, extent in _named(op.source, tile.shape)}
+            shape = loop | shape
+    if isinstance(ruler, ScheduleOp) and outer:
+        name, step = outer[0]
+        shape[name] = _DEFAULT_TILES * step
+    of_output = [name for name, _ in outer]
+    ordered = [*of_output, *(name for name in names if name not in of_output)]
+    return {name: shape.get(name, _OTHER_EXTENT) for name in ordered}
+
+
+def _named(view: SSAValue, extents: Sequence[int]) -> Sequence[tuple[str, int]]:
+    if not isinstance(view, BlockArgument):
+        return ()
+    return [(dim, extent) for dim, extent in zip(dims_of(view), extents, strict=False) if isinstance(dim, str)]
+
+
+def _play(compiled: Compiled, shape: Mapping[str, int], request: Request, *, file: str, source: str) -> Subject:
+    module = compiled.asynchronous
+    kernel = find_kernel(module)
+    few = request.shape is None and request.ctas is None and _is_persistent(kernel)
+    launch = Launch.of(module, shape, ctas=1 if few else request.ctas)
+    if launch.ctas >= launch.multiprocessors:
+        resident = max(residency(compiled).ctas, 1)
+        launch = Launch.of(module, shape, resident=resident, ctas=request.ctas)
+    recordings = launch.busiest()
+    if not recordings:
+        fail(kernel, "this shape has no output tile: there is nothing to show", "give extents above 0")
+    gemm, why_not = _gemm(recordings, launch.resident)
+    assert kernel.target is not None  # the driver sets it
+    model = model_of(kernel.target.data)
+    if request.ratio is not None and gemm is None:
+        fail(kernel, f"no load:MMA ratio can be set here. {why_not}", "leave the ratio out")
+    ratio = request.ratio if request.ratio is not None or request.kind == "chip" else DEFAULT_RATIO
+    costs = _costs(model.costs, request.kind, ratio, recordings, gemm)
+    return Subject(
+        at=kernel,
+        kernel=kernel.sym_name.data,
+        file=file,
+        source=source,
+        target=kernel.target.data,
+        pipeline=request.pipeline,
+        shape=shape,
+        chosen=request.shape is None,
+        trace=replay(recordings, costs, resident=launch.resident),
+        model=model,
+        costs=costs,
+        kind=request.kind,
+        ratio=ratio,
+        gemm=gemm,
+        why_not=why_not,
+        memory=None if gemm is None else _memory(kernel, gemm),
+        ctas=len(recordings),
+        tiles=recordings[0].tiles,
+    )
+
+
+def _is_persistent(kernel: KernelOp) -> bool:
+    return any(isinstance(op, ScheduleOp) for op in kernel.walk())
+
+
+def _memory(kernel: KernelOp, gemm: Gemm) -> Memory:
+    total = plan(kernel).total
+    return Memory(gemm.load_bytes, total - gemm.depth * gemm.load_bytes, target_of(kernel).smem_per_cta)
+
+
+def _gemm(recordings: Sequence[Recording], resident: int) -> tuple[Gemm | None, str | None]:
+    try:
+        return gemm_of(recordings, resident), None
+    except NoGemm as reason:
+        return None, str(reason)
+
+
+def _costs(
+    chip: Costs, kind: CostKind, ratio: float | None, recordings: Sequence[Recording], gemm: Gemm | None
+) -> Costs:
+    if kind == "abstract":
+        done = [step for recording in recordings[:1] for flow in recording.flows for step in flow]
+        load_bytes = next((step.bytes for step in done if isinstance(step, steps.Expect)), 1)
+        macs = next((step.macs for step in done if isinstance(step, steps.Mma)), 1)
+        return Costs.abstract(ratio=DEFAULT_RATIO if ratio is None else ratio, load_bytes=load_bytes, macs=macs)
+    return chip if ratio is None or gemm is None else gemm.with_ratio(chip, ratio)
