@@ -10,105 +10,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
 from typing import Any
 
 from tilec.backend.timeline import steps
 from tilec.backend.timeline.costs import Costs
+from tilec.backend.timeline.drafts import GROUP, Draft, finished
+from tilec.backend.timeline.flows import Cta, Flow, Mbarrier
 from tilec.backend.timeline.steps import Recording, Stage, Step
-from tilec.backend.timeline.trace import STORE, TENSOR_CORE, TMA, Kind, Link, Span, Trace
+from tilec.backend.timeline.trace import STORE, TENSOR_CORE, TMA, Kind, Link, Trace
 from tilec.diagnostics import TilecError, location_of
 
 _GOLDEN = 0.6180339887498949
-_GROUP = "the bulk group"
-_AT_FIRST = "the CTA's start"
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A span in the making."""
-
-    lane: str
-    kind: Kind
-    issued: float
-    start: float
-    end: float
-    cta: int
-    tile: int
-    k: int | None
-    stage: int | None
-    phase: int | None
-    steps: list[Step]
-    after: Stage | str
-    """What the threads waited for before."""
-    busy: bool
-    """Whether the engine still had earlier work."""
-    source: int | None = None
-    """The span that a wait was for."""
-
-
-@dataclass(slots=True)
-class _Mbarrier:
-    """Rounds of one mbarrier: what has come of the current one, and when and by what those before were completed."""
-
-    count: int
-    arrived: int = 0
-    owed: int = 0
-    latest: float = 0.0
-    source: int | None = None
-    times: list[float] = field(default_factory=list[float])
-    sources: list[int | None] = field(default_factory=list[int | None])
-    waiting: list[_Flow] = field(default_factory=list["_Flow"])
-    load: int | None = None
-    """The span of the loads of the current round."""
-
-    def take(self, time: float, source: int | None, arrivals: int = 0, bytes: int = 0) -> bool:
-        """Arrivals, and bytes announced (positive) or there (negative). Whether that completes the round."""
-        self.arrived += arrivals
-        self.owed += bytes
-        if time >= self.latest:
-            self.latest, self.source = time, source
-        if self.arrived < self.count or self.owed:
-            return False
-        self.times.append(self.latest)
-        self.sources.append(self.source)
-        self.arrived, self.latest, self.source, self.load = 0, 0.0, None, None
-        return True
-
-
-@dataclass(eq=False, slots=True)
-class _Flow:
-    """Threads that go one way."""
-
-    cta: _Cta
-    lane: str
-    todo: Sequence[Step]
-    time: float
-    at: int = 0
-    after: Stage | str = _AT_FIRST
-    """What it waited for last."""
-    work: _Draft | None = None
-    """Work of the threads that goes on."""
-
-
-@dataclass(eq=False, slots=True)
-class _Cta:
-    recording: Recording
-    number: int
-    place: int
-    """Which of the CTAs that the multiprocessor holds at a time."""
-    barriers: dict[Stage, _Mbarrier]
-    roles: int = 0
-    """That are not over."""
-    last_mma: int | None = None
-    mma_end: float = 0.0
-    filled: dict[Stage, int] = field(default_factory=dict[Stage, int])
-    """The loads that a slot holds."""
-    groups: deque[tuple[float, float, int]] = field(default_factory=deque[tuple[float, float, int]])
-    """Of the stores of the CTA: when read, when written, and a span; the groups of one issuing thread."""
-    open_group: list[tuple[float, float, int]] = field(default_factory=list[tuple[float, float, int]])
 
 
 class _Multiprocessor:
@@ -118,12 +32,12 @@ class _Multiprocessor:
         self.costs = costs
         self.queue = deque(enumerate(ctas))
         self.several = min(resident, len(ctas)) > 1
-        self.ready: list[tuple[float, int, _Flow]] = []
+        self.ready: list[tuple[float, int, Flow]] = []
         self.pushes = self.loads = 0
         self.load_free = self.mma_free = self.store_free = self.makespan = 0.0
-        self.drafts: list[_Draft] = []
+        self.drafts: list[Draft] = []
         self.links: list[Link] = []
-        self.unfinished: set[_Flow] = set()
+        self.unfinished: set[Flow] = set()
         for place in range(min(resident, len(ctas))):
             self.start(place, 0.0)
 
@@ -134,21 +48,21 @@ class _Multiprocessor:
         if not self.queue:
             return
         number, recording = self.queue.popleft()
-        barriers = {barrier: _Mbarrier(count) for barrier, count in recording.counts.items()}
-        cta = _Cta(recording, number, place, barriers)
+        barriers = {barrier: Mbarrier(count) for barrier, count in recording.counts.items()}
+        cta = Cta(recording, number, place, barriers)
         flow = self.flow(cta, 0, time)
         if self.costs.start:
             self.draft(flow, "setup", time, time, time + self.costs.start)
         flow.time += self.costs.start
         self.push(flow)
 
-    def flow(self, cta: _Cta, number: int, time: float) -> _Flow:
+    def flow(self, cta: Cta, number: int, time: float) -> Flow:
         name = cta.recording.names[number]
-        flow = _Flow(cta, f"{name} {cta.place}" if self.several else name, cta.recording.flows[number], time)
+        flow = Flow(cta, f"{name} {cta.place}" if self.several else name, cta.recording.flows[number], time)
         self.unfinished.add(flow)
         return flow
 
-    def push(self, flow: _Flow) -> None:
+    def push(self, flow: Flow) -> None:
         self.pushes += 1
         heappush(self.ready, (flow.time, self.pushes, flow))
 
@@ -178,7 +92,7 @@ class _Multiprocessor:
                     "`tilec check` shows how it comes about",
                 )
 
-    def finish(self, flow: _Flow) -> None:
+    def finish(self, flow: Flow) -> None:
         self.unfinished.discard(flow)
         cta = flow.cta
         if flow.todo is cta.recording.flows[0]:
@@ -199,7 +113,7 @@ class _Multiprocessor:
 
     def draft(
         self,
-        flow: _Flow,
+        flow: Flow,
         kind: Kind,
         issued: float,
         start: float,
@@ -212,7 +126,7 @@ class _Multiprocessor:
         source: int | None = None,
     ) -> int:
         self.drafts.append(
-            _Draft(
+            Draft(
                 lane or flow.lane,
                 kind,
                 issued,
@@ -233,7 +147,7 @@ class _Multiprocessor:
 
     # ---- mbarriers
 
-    def arrival(self, flow: _Flow, name: Stage, time: float, source: int | None, arrivals: int, bytes: int) -> None:
+    def arrival(self, flow: Flow, name: Stage, time: float, source: int | None, arrivals: int, bytes: int) -> None:
         barrier = flow.cta.barriers[name]
         if barrier.take(time, source, arrivals, bytes):
             for waiting in barrier.waiting:
@@ -241,23 +155,22 @@ class _Multiprocessor:
                 self.push(waiting)
             barrier.waiting.clear()
 
-    def expect(self, flow: _Flow, step: steps.Expect) -> bool:
+    def expect(self, flow: Flow, step: steps.Expect) -> bool:
         flow.time += self.costs.arrive
         self.arrival(flow, step.barrier, flow.time, None, 1, step.bytes)
         return True
 
-    def arrive(self, flow: _Flow, step: steps.Arrive) -> bool:
+    def arrive(self, flow: Flow, step: steps.Arrive) -> bool:
         flow.time += self.costs.arrive
         self.arrival(flow, step.barrier, flow.time, None, 1, 0)
         return True
 
-    def commit(self, flow: _Flow, step: steps.Commit) -> bool:
-        cta = flow.cta
-        done = cta.mma_end + self.costs.mma_latency if cta.last_mma is not None else flow.time
-        self.arrival(flow, step.barrier, max(done, flow.time), cta.last_mma, 1, 0)
+    def commit(self, flow: Flow, step: steps.Commit) -> bool:
+        done = flow.mma_end + self.costs.mma_latency if flow.last_mma is not None else flow.time
+        self.arrival(flow, step.barrier, max(done, flow.time), flow.last_mma, 1, 0)
         return True
 
-    def wait(self, flow: _Flow, step: steps.Wait) -> bool:
+    def wait(self, flow: Flow, step: steps.Wait) -> bool:
         barrier = flow.cta.barriers[step.barrier]
         completed = bisect_right(barrier.times, flow.time)
         if completed & 1 != step.parity:
@@ -283,7 +196,7 @@ class _Multiprocessor:
         self.loads += 1
         return 1 + self.costs.load_jitter * (2 * (self.loads * _GOLDEN % 1) - 1)
 
-    def load(self, flow: _Flow, step: steps.Load) -> bool:
+    def load(self, flow: Flow, step: steps.Load) -> bool:
         costs, barrier = self.costs, flow.cta.barriers[step.barrier]
         flow.time += costs.load_issue
         start = max(flow.time, self.load_free)
@@ -309,41 +222,40 @@ class _Multiprocessor:
         self.arrival(flow, step.barrier, landed, barrier.load, 0, -step.bytes)
         return True
 
-    def mma(self, flow: _Flow, step: steps.Mma) -> bool:
+    def mma(self, flow: Flow, step: steps.Mma) -> bool:
         costs, cta = self.costs, flow.cta
         flow.time += costs.mma_issue
         start = max(flow.time, self.mma_free)
-        self.mma_free = cta.mma_end = start + step.macs / costs.mma_rate
+        self.mma_free = flow.mma_end = start + step.macs / costs.mma_rate
         loads = {cta.filled[slot] for slot in step.reads if slot in cta.filled}
         stages = {self.drafts[load].stage for load in loads}
         for load in loads:
             self.drafts[load].tile, self.drafts[load].k = step.tile, step.iteration
-        cta.last_mma = self.draft(flow, "mma", flow.time, start, self.mma_free, step=step, lane=TENSOR_CORE)
+        flow.last_mma = self.draft(flow, "mma", flow.time, start, self.mma_free, step=step, lane=TENSOR_CORE)
         if len(stages) == 1:
-            draft = self.drafts[cta.last_mma]
+            draft = self.drafts[flow.last_mma]
             draft.stage, draft.phase = stages.pop(), self.drafts[loads.pop()].phase
         return True
 
-    def store(self, flow: _Flow, step: steps.Store) -> bool:
+    def store(self, flow: Flow, step: steps.Store) -> bool:
         costs = self.costs
         flow.time += costs.store_issue
         start = max(flow.time, self.store_free)
         self.store_free = start + step.bytes / costs.store_rate
         span = self.draft(flow, "store", flow.time, start, self.store_free, step=step, lane=STORE)
         self.drafts[span].stage, self.drafts[span].k = step.slot.number, None
-        flow.cta.open_group.append((self.store_free, self.store_free + costs.store_latency, span))
+        flow.open_group.append((self.store_free, self.store_free + costs.store_latency, span))
         return True
 
-    def commit_group(self, flow: _Flow, step: steps.CommitGroup) -> bool:
-        cta = flow.cta
-        if cta.open_group:
-            read, written = (max(times) for times in list(zip(*cta.open_group, strict=True))[:2])
-            cta.groups.append((read, written, cta.open_group[-1][2]))
-            cta.open_group.clear()
+    def commit_group(self, flow: Flow, step: steps.CommitGroup) -> bool:
+        if flow.open_group:
+            read, written = (max(times) for times in list(zip(*flow.open_group, strict=True))[:2])
+            flow.groups.append((read, written, flow.open_group[-1][2]))
+            flow.open_group.clear()
         return True
 
-    def wait_group(self, flow: _Flow, step: steps.WaitGroup) -> bool:
-        groups = flow.cta.groups
+    def wait_group(self, flow: Flow, step: steps.WaitGroup) -> bool:
+        groups = flow.groups
         flow.time += self.costs.wait
         over = list(groups)[: max(len(groups) - step.pending, 0)]
         if over:
@@ -351,34 +263,34 @@ class _Multiprocessor:
             last = max(over, key=lambda group: group[which])
             if last[which] > flow.time:
                 span = self.draft(flow, "wait", flow.time, flow.time, last[which], step=step, source=last[2])
-                self.links.append(Link(last[2], span, _GROUP))
-                flow.time, flow.after = last[which], f"the wait for {_GROUP}"
+                self.links.append(Link(last[2], span, GROUP))
+                flow.time, flow.after = last[which], f"the wait for {GROUP}"
             for _ in over if not step.read else ():
                 groups.popleft()
         return True
 
     # ---- threads
 
-    def sync(self, flow: _Flow, step: steps.Sync) -> bool:
+    def sync(self, flow: Flow, step: steps.Sync) -> bool:
         flow.time += self.costs.sync
         return True
 
-    def iterate(self, flow: _Flow, step: steps.Iterate) -> bool:
+    def iterate(self, flow: Flow, step: steps.Iterate) -> bool:
         flow.time += self.costs.iterate
         return True
 
-    def schedule(self, flow: _Flow, step: steps.Schedule) -> bool:
+    def schedule(self, flow: Flow, step: steps.Schedule) -> bool:
         flow.time += self.costs.schedule
         return True
 
-    def fork(self, flow: _Flow, step: steps.Fork) -> bool:
+    def fork(self, flow: Flow, step: steps.Fork) -> bool:
         roles = [self.flow(flow.cta, number, flow.time) for number in range(1, len(flow.cta.recording.flows))]
         flow.cta.roles = len(roles)
         for role in roles:
             self.push(role)
         return not roles
 
-    def work(self, flow: _Flow, step: steps.Work) -> bool:
+    def work(self, flow: Flow, step: steps.Work) -> bool:
         costs = self.costs
         match step.kind:
             case "accumulator":
@@ -404,7 +316,7 @@ class _Multiprocessor:
         return True
 
 
-_PLAY: dict[type[Step], Callable[[_Multiprocessor, _Flow, Any], bool]] = {
+_PLAY: dict[type[Step], Callable[[_Multiprocessor, Flow, Any], bool]] = {
     steps.Expect: _Multiprocessor.expect,
     steps.Arrive: _Multiprocessor.arrive,
     steps.Load: _Multiprocessor.load,
@@ -440,66 +352,10 @@ def replay(ctas: Sequence[Recording], costs: Costs, *, resident: int = 1) -> Tra
     drafts = machine.drafts
     order = sorted(range(len(drafts)), key=lambda i: drafts[i].start)
     new = {old: i for i, old in enumerate(order)}
-    spans = tuple(_finished(drafts[i], drafts) for i in order)
+    spans = tuple(finished(drafts[i], drafts) for i in order)
     links = tuple(Link(new[link.source], new[link.wait], link.signal) for link in machine.links)
     used = dict.fromkeys(span.lane for span in spans)
     engines = [lane for lane in (TMA, TENSOR_CORE, STORE) if lane in used]
     threads = sorted(lane for lane in used if lane not in engines)
     lanes = [*engines[:2], *threads, *engines[2:]] if STORE in used else [*engines, *threads]
     return Trace(spans, links, tuple(lanes), machine.makespan)
-
-
-def _finished(draft: _Draft, drafts: Sequence[_Draft]) -> Span:
-    return Span(
-        draft.lane,
-        draft.kind,
-        draft.issued,
-        draft.start,
-        draft.end,
-        draft.cta,
-        draft.tile,
-        draft.k,
-        draft.stage,
-        draft.phase,
-        _what(draft),
-        _why(draft, drafts),
-        tuple(sorted({line for step in draft.steps for line in step.lines})),
-    )
-
-
-def _what(draft: _Draft) -> str:
-    if draft.kind == "setup":
-        return "set up the CTA"
-    if draft.kind == "teardown":
-        return "leave the multiprocessor"
-    return ", ".join(dict.fromkeys(map(_words, draft.steps)))
-
-
-def _words(step: Step) -> str:
-    match step:
-        case steps.Load():
-            return f"{step.slot} <- {step.place}"
-        case steps.Store():
-            return f"{step.place} <- {step.slot}"
-        case steps.Mma():
-            return f"MMA of {' and '.join(map(str, step.reads))}"
-        case steps.Wait():
-            return f"wait for {step.barrier}"
-        case steps.WaitGroup():
-            return f"wait for {_GROUP}"
-        case steps.Work():
-            return step.what
-        case _:
-            raise AssertionError(step)
-
-
-def _why(draft: _Draft, drafts: Sequence[_Draft]) -> str:
-    if draft.kind == "wait":
-        what = draft.steps[0].barrier if isinstance(draft.steps[0], steps.Wait) else _GROUP
-        source = "" if draft.source is None else f": {_what(drafts[draft.source])}"
-        return f"{what} was not complete{source}"
-    after = f"after {draft.after if isinstance(draft.after, str) else f'the wait for {draft.after}'}"
-    if draft.kind in ("setup", "teardown", "copy", "epilogue"):
-        return after
-    engine = "tensor core" if draft.kind == "mma" else "engine"
-    return f"issued {after}" + (f"; the {engine} was busy with earlier work" if draft.busy else "")

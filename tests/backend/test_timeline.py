@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend.simulator import run
 from tilec.backend.timeline import MODELS, Costs, Launch, Model, Span, Trace, record, replay, trace_kernel
-from tilec.backend.timeline.steps import Recording, WaitGroup
+from tilec.backend.timeline.steps import Commit, Fork, Mma, Recording, Stage, Step, Wait, WaitGroup
 from tilec.diagnostics import TilecError
 from tilec.driver import compile_module
 from tilec.source import parse_text
@@ -203,6 +203,22 @@ def test_roles_overlap_what_one_team_of_threads_does_in_turn(depth: int) -> None
         assert trace.makespan == pytest.approx(8 * 1.75)
     else:
         assert trace.makespan == pytest.approx(0.75 + 8) and trace.kpis.back_to_back
+
+
+def test_a_commit_is_of_the_mmas_of_its_own_role() -> None:
+    """Two roles multiply. The tensor core does one after the other, and the first role waits for its own alone."""
+    op = next(iter(kernel("tma").walk()))
+
+    def role(name: str) -> tuple[Step, ...]:
+        done = Stage(name, 0)
+        mma = Mma(op, (), 0, 0, MACS, MACS, (Stage("a", 0), Stage("b", 0)))
+        return mma, Commit(op, (), 0, 0, done), Wait(op, (), 0, 0, done, 0)
+
+    flows = (Fork(op, (), 0, None),), role("first"), role("second")
+    counts = {Stage("first", 0): 1, Stage("second", 0): 1}
+    trace = replay([Recording(flows, ("threads", "one", "other"), counts, 1)], lesson(1))
+    waits = {span.lane: (span.start, span.end) for span in trace.spans if span.kind == "wait"}
+    assert waits == {"one": (0, 1), "other": (0, 2)}
 
 
 # ---- what never ends
