@@ -28,6 +28,9 @@ _HEAVY = ("torch", "numba", "llvmlite", "xdsl", "numpy", "rich")
         ["run", "--help"],
         ["passes", "--help"],
         ["cache", "--help"],
+        ["design", "--help"],
+        ["timeline", "--help"],
+        ["predict", "--help"],
     ],
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
@@ -45,7 +48,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 def test_help_names_the_commands(cli: Callable[..., Any]) -> None:
     finished = cli("--help")
     assert finished.code == 0
-    for command in ("compile", "check", "run", "opt", "passes", "cache"):
+    for command in ("compile", "check", "run", "design", "timeline", "predict", "opt", "passes", "cache"):
         assert f"    {command} " in finished.out
 
 
