@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, SupportsIndex, cast
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from tilec.backend.emulator.launch import Emulation, OrderName
     from tilec.backend.reference import Array
+    from tilec.design import Design
     from tilec.driver import Compiled
     from tilec.resources import Resources
 
@@ -213,6 +214,13 @@ class Kernel:
     def resources(self) -> Resources:
         """What the kernel of the call that was prepared last takes of the machine."""
         return self._last.resources
+
+    def explain(self, shape: Mapping[str, int] | None = None) -> Design:
+        """The design of the pipeline of the call that was prepared last: what was chosen, why, and what was checked.
+
+        ``print(kernel.explain())`` shows it. `shape`, an extent for each name in the types of the views, gives it numbers.
+        """
+        return self._last.explain(shape)
 
     def emulate(
         self,

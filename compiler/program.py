@@ -174,6 +174,11 @@ class SourceProgram:
         return self._known.signature
 
     @property
+    def pipeline(self) -> str:
+        """The passes, as text."""
+        return self._pipeline
+
+    @property
     def module(self) -> ModuleOp:
         """The program as given."""
         if self._module is None:

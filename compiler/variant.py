@@ -13,6 +13,7 @@ from tilec.diagnostics import TilecError, did_you_mean
 from tilec.program import Program
 
 if TYPE_CHECKING:
+    from tilec.design import Design
     from tilec.driver import Compiled
     from tilec.resources import Resources
 
@@ -98,6 +99,15 @@ class Variant:
         from tilec.resources import Resources
 
         return Resources.of(self.artifact)
+
+    def explain(self, shape: Mapping[str, int] | None = None) -> Design:
+        """The design of the kernel's pipeline: what was chosen, why, and what was checked; ``print`` shows it.
+
+        `shape` has an extent for each name in the types of its views. Raises TilecError for a kernel whose program is not at hand.
+        """
+        from tilec.design.explain import explain
+
+        return explain(self._program, self.target, self.facts, shape)
 
     def save(self, path: str | Path) -> None:
         """Write the machine code to `path`, and beside it a JSON file with all that a launch needs: for `tilec.load`.

@@ -113,10 +113,10 @@ def small_extents(kernel: KernelOp) -> dict[str, int]:
     }
     extents: dict[str, int] = {}
     for name in extent_names(kernel):
-        step, grain = max(steps.get(name, 0), tiles.get(name, 0), 1), _grain(kernel, name)
+        step, unit = max(steps.get(name, 0), tiles.get(name, 0), 1), grain(kernel, name)
         whole = 1 if name in grid else _K_TILES
         sizes = (
-            -(-(tiles * step + tail) // grain) * grain
+            -(-(tiles * step + tail) // unit) * unit
             for tail in (step // 8 | 1, 0)
             for tiles in range(whole, whole + _MOST_TILES)
         )
@@ -136,13 +136,13 @@ def _assumptions(kernel: KernelOp) -> dict[str, list[AssumeOp]]:
     return assumptions
 
 
-def _grain(kernel: KernelOp, name: str) -> int:
+def grain(kernel: KernelOp, name: str) -> int:
     """What an extent is a multiple of, in elements, for the views whose rows are that long."""
-    grain = 1
+    unit = 1
     for argument in kernel.body.block.args:
         view = argument.type
         assert isinstance(view, ViewType)
         if dims_of(argument)[view.order[0]] == name:
             bytes = max(view.align if view.rank > 1 else 1, _GRID if view.tail == "grid" else 1)
-            grain = max(grain, bytes // view.dtype.bytes)
-    return grain
+            unit = max(unit, bytes // view.dtype.bytes)
+    return unit

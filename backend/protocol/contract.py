@@ -14,7 +14,7 @@ from typing import Literal
 from xdsl.ir import Operation, SSAValue
 
 from tilec.backend.protocol.contract_phase import describe_phase
-from tilec.backend.protocol.contract_walk import TENSOR_CORE, THREADS, TMA, Access, Walk, line_of, root_of
+from tilec.backend.protocol.contract_walk import TENSOR_CORE, TMA, Access, Walk, is_threads, line_of, parted, root_of
 from tilec.backend.target import DEFAULT_TARGET, TARGETS
 from tilec.dialects.tile import (
     AccType,
@@ -30,6 +30,7 @@ from tilec.dialects.tile import (
     MbarrierInitOp,
     MbarrierType,
     RingType,
+    RoleSyncOp,
     SmemType,
     TryWaitOp,
     WaitGroupOp,
@@ -75,7 +76,8 @@ class Handoff:
     producer: str
     consumer: str
     signal: str
-    """The mbarrier, the bulk group or the `cta_sync` by which the consumer learns of it; ``none`` where nothing stands between."""
+    """The mbarrier, the bulk group, the `cta_sync` or `role_sync` by which the consumer learns of it; ``none`` where nothing stands
+    between."""
     arrivals: int | None
     """Arrivals that complete a round of the mbarrier."""
     bytes: tuple[int, ...]
@@ -184,36 +186,53 @@ def _handoffs(walk: Walk) -> list[Handoff]:
 
 
 def _handoff(walk: Walk, before: Access, after: Access) -> Handoff:
-    between = walk.between(before.op, after.op)
-    fences = [f"fence {op.kind}" for op in between if isinstance(op, FenceOp) and op.kind in _fences(before, after)]
-    order = list(dict.fromkeys(fences))
     state = "ready" if before.writes and not after.writes else "free"
-    row = Handoff((), state, before.actor, after.actor, "none", None, (), (), tuple(order))
+    row = Handoff((), state, before.actor, after.actor, "none", None, (), (), ())
+    if before.actor == TMA and before.writes:
+        assert isinstance(before.op, CopyAsyncOp)
+        signal = before.op.barrier
+        return row if signal is None else _through(walk, row, before, after, signal)
+    if parted(before.op, after.op):
+        kind = CommitOp if before.actor == TENSOR_CORE else ArriveOp
+        signal = walk.handed_over(before.op, after.op, kind)
+        return row if signal is None else _through(walk, row, before, after, signal)
+    between = walk.between(before.op, after.op)
+    row = replace(row, order=_order(between, before, after))
     match before.actor:
-        case "TMA engine" if before.writes:
-            assert isinstance(before.op, CopyAsyncOp)
-            return row if before.op.barrier is None else _by_barrier(walk, row, before.op.barrier)
         case "TMA engine":
             groups = [op for op in between if isinstance(op, WaitGroupOp)]
             if not groups:
                 return row
             waited = walk.between(groups[0], after.op)
-            then = ["cta_sync"] if any(isinstance(op, CtaSyncOp) for op in waited) else []
-            return replace(row, signal="bulk group", order=(_words(groups[0]), *order, *then))
+            then = [_word(op) for op in waited if isinstance(op, CtaSyncOp | RoleSyncOp)][:1]
+            return replace(row, signal="bulk group", order=(_words(groups[0]), *row.order, *then))
         case "tensor core":
             commit = walk.next_of(before.op, CommitOp)
             return row if commit is None else _by_barrier(walk, row, commit.operands[0])
         case _:
-            met = next((op for op in between if isinstance(op, CtaSyncOp | ArriveOp)), None)
+            met = next((op for op in between if isinstance(op, CtaSyncOp | RoleSyncOp | ArriveOp)), None)
             if isinstance(met, ArriveOp):
                 return _by_barrier(walk, row, met.barrier)
-            return row if met is None else replace(row, signal="cta_sync")
+            return row if met is None else replace(row, signal=_word(met))
+
+
+def _through(walk: Walk, row: Handoff, before: Access, after: Access, signal: SSAValue) -> Handoff:
+    """The row of what an mbarrier hands on."""
+    apart = parted(before.op, after.op)
+    between = walk.path(before.op, after.op, signal) if apart else walk.between(before.op, after.op)
+    return _by_barrier(walk, replace(row, order=_order(between, before, after)), signal)
+
+
+def _order(between: list[Operation], before: Access, after: Access) -> tuple[str, ...]:
+    """The fences among these operations that matter between two accesses."""
+    fences = [f"fence {op.kind}" for op in between if isinstance(op, FenceOp) and op.kind in _fences(before, after)]
+    return tuple(dict.fromkeys(fences))
 
 
 def _fences(before: Access, after: Access) -> set[str]:
     """The fences that matter between two accesses."""
     kinds = {"after_thread_sync"} if TENSOR_CORE in (before.actor, after.actor) else set[str]()
-    if before.actor == THREADS and after.actor in (TMA, TENSOR_CORE):
+    if is_threads(before.actor) and after.actor in (TMA, TENSOR_CORE):
         kinds.add("before_thread_sync" if isinstance(before.storage.type, AccType) else "proxy_async")
     if before.actor == TENSOR_CORE and after.actor == TMA:
         kinds.discard("after_thread_sync")
@@ -240,6 +259,10 @@ def _stored(walk: Walk) -> list[Handoff]:
     signal = "bulk group" if drains else "none"
     order = tuple(_words(op) for op in drains[-1:])
     return [Handoff(tuple(views), "stored", TMA, "after the kernel", signal, None, (), (), order)]
+
+
+def _word(op: Operation) -> str:
+    return op.name.removeprefix("tile.")
 
 
 def _words(op: WaitGroupOp) -> str:
@@ -282,7 +305,7 @@ def _over(walk: Walk, last: Access) -> Operation | None:
 
 
 def _place(op: Operation) -> Place:
-    name = op.name.removeprefix("tile.")
+    name = _word(op)
     match op:
         case WaitGroupOp():
             name = _words(op)

@@ -25,6 +25,7 @@ from tilec.dialects.tile import (
     LoadOp,
     MbarrierInitOp,
     MmaOp,
+    RoleSyncOp,
     SingleThreadOp,
     SliceOp,
     SlotOp,
@@ -33,6 +34,7 @@ from tilec.dialects.tile import (
     WaitGroupOp,
     WaitLdOp,
 )
+from tilec.dialects.tile.roles import role_of
 
 ISSUER, THREADS, TMA, TENSOR_CORE = "issuing thread", "all threads", "TMA engine", "tensor core"
 _Op = TypeVar("_Op", bound=Operation)
@@ -51,6 +53,23 @@ class Access:
     what: str
     stage: int | None = None
     """The stage of a ring, where it is a constant."""
+
+
+def threads_of(op: Operation) -> str:
+    """The threads that execute an operation: all of them, or those of a role."""
+    role = role_of(op)
+    return THREADS if role is None else f'role "{role.role}"'
+
+
+def is_threads(actor: str) -> bool:
+    """Whether threads act, and no engine."""
+    return actor not in (TMA, TENSOR_CORE)
+
+
+def parted(one: Operation, other: Operation) -> bool:
+    """Whether two different roles execute two operations: no order of the text holds between them."""
+    roles = role_of(one), role_of(other)
+    return roles[0] is not roles[1] and None not in roles
 
 
 def line_of(item: Operation | SSAValue) -> int | None:
@@ -96,7 +115,11 @@ class Walk:
 
     def roles(self) -> dict[str, Does]:
         """What each role does."""
-        roles: dict[str, Does] = {ISSUER: {}, THREADS: {}, TMA: {}, TENSOR_CORE: {}}
+        roles: dict[str, Does] = {ISSUER: {}, THREADS: {}}
+        for op in self.ops:
+            if role_of(op) is not None:
+                roles |= {one_of(threads_of(op)): {}, threads_of(op): {}}
+        roles |= {TMA: {}, TENSOR_CORE: {}}
         for op in self.ops:
             line = line_of(op)
             for role, verb, *names in self._deeds(op):
@@ -108,7 +131,7 @@ class Walk:
 
     def _deeds(self, op: Operation) -> Iterator[tuple[str, ...]]:
         """(role, verb, names)."""
-        who = ISSUER if any(isinstance(parent, SingleThreadOp) for parent in _ancestors(op)) else THREADS
+        who = executes(op)
         name = self.name
         match op:
             case MbarrierInitOp():
@@ -145,8 +168,8 @@ class Walk:
                 yield TENSOR_CORE, "arrive on", name(op.barrier)
             case FenceOp():
                 yield who, "fence", op.kind
-            case CtaSyncOp():
-                yield who, "meet at cta_sync"
+            case CtaSyncOp() | RoleSyncOp():
+                yield who, f"meet at {op.name.removeprefix('tile.')}"
             case CommitGroupOp():
                 yield who, "close bulk groups"
             case WaitGroupOp():
@@ -165,7 +188,7 @@ class Walk:
         for before in self.accesses:
             others = [a for a in self.accesses if a.storage is before.storage and _conflict(before, a)]
             later = [a for a in others if self._comes_after(a.op, before.op)]
-            again = [a for a in others if _common_loop(a.op, before.op) is not None and a not in later]
+            again = [a for a in others if a not in later and _comes_round(a.op, before.op)]
             for kind in (False, True):  # the next reader, and the next writer
                 found = next((a for a in (*later, *again) if a.writes == kind), None)
                 if found is not None:
@@ -188,18 +211,53 @@ class Walk:
         inside = [self._position[op] for op in loop.walk()]
         return [*self.ops[start : max(inside) + 1], *self.ops[min(inside) : end]]
 
+    def path(self, before: Operation, after: Operation, signal: SSAValue) -> list[Operation]:
+        """What two roles execute from `before` to `after`: up to an arrival on the mbarrier, and from the wait for it on."""
+        one, other = role_of(before), role_of(after)
+        arrivals = [op for op in self.ops if signal in op.operands and role_of(op) is one and not _is_wait(op)]
+        waits = [op for op in self.ops if signal in op.operands and role_of(op) is other and _is_wait(op)]
+        ahead = self.between(before, arrivals[0]) if arrivals else []
+        return [*ahead, *(self.between(waits[-1], after) if waits else [])]
+
+    def handed_over(self, before: Operation, after: Operation, kind: type[CommitOp | ArriveOp]) -> SSAValue | None:
+        """The mbarrier on which the role of `before` arrives, and for which the role of `after` waits."""
+        waited = {op.barrier for op in self.ops if isinstance(op, TryWaitOp) and role_of(op) is role_of(after)}
+        mine = [op for op in self.ops if isinstance(op, kind) and role_of(op) is role_of(before)]
+        later = [op for op in mine if self._position[op] > self._position[before]]
+        return next((op.barrier for op in (*later, *mine) if op.barrier in waited), None)
+
     def next_of(self, op: Operation, kind: type[_Op]) -> _Op | None:
         """The next operation of a kind in the text."""
         return next((other for other in self.between(op, None) if isinstance(other, kind)), None)
 
 
+def executes(op: Operation) -> str:
+    """Who executes an operation: threads, or one of them."""
+    alone = any(isinstance(parent, SingleThreadOp) for parent in _ancestors(op))
+    return one_of(threads_of(op)) if alone else threads_of(op)
+
+
+def one_of(threads: str) -> str:
+    """The one of them that executes `tile.single_thread`."""
+    return ISSUER if threads == THREADS else f"{ISSUER} of {threads}"
+
+
+def _is_wait(op: Operation) -> bool:
+    return isinstance(op, TryWaitOp)
+
+
+def _comes_round(op: Operation, other: Operation) -> bool:
+    """Whether a loop, or another role, brings `op` although the text has it earlier."""
+    return parted(op, other) or _common_loop(op, other) is not None
+
+
 def _accesses(op: Operation) -> Iterator[Access]:
     match op:
         case CopyAsyncOp(dispatch="tmem"):
-            yield _access(op, THREADS, op.source, False, "accumulator load")
+            yield _access(op, threads_of(op), op.source, False, "accumulator load")
         case CopyAsyncOp():
             tma = op.dispatch == "tma"
-            actor = TMA if tma else THREADS
+            actor = TMA if tma else threads_of(op)
             assert op.dest is not None
             yield _access(op, actor, op.dest, True, "TMA load" if tma else "thread copy")
             yield _access(op, actor, op.source, False, "TMA store" if tma else "thread copy")
@@ -208,9 +266,9 @@ def _accesses(op: Operation) -> Iterator[Access]:
             for operand in (op.a, op.b):
                 yield _access(op, TENSOR_CORE, operand, False, "MMA")
         case LoadOp():
-            yield _access(op, THREADS, op.source, False, "load")
+            yield _access(op, threads_of(op), op.source, False, "load")
         case StoreOp():
-            yield _access(op, THREADS, op.dest, True, "store")
+            yield _access(op, threads_of(op), op.dest, True, "store")
         case _:
             return
 
@@ -225,7 +283,7 @@ def _conflict(one: Access, other: Access) -> bool:
     if one.stage is not None and other.stage is not None and one.stage != other.stage:
         return False
     if one.actor == other.actor:
-        return one.actor == THREADS and one.writes != other.writes
+        return is_threads(one.actor) and one.writes != other.writes
     return one.writes or other.writes
 
 

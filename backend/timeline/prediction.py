@@ -32,6 +32,8 @@ _ROUNDS, _ROUNDS_OF_A_GAIN = 12, 4
 _LOWERED = 0.95
 """Of the highest clock: below, power is what bounds a busy tensor core."""
 _AGREED = 1e-3
+_INSTANT = 1e-12
+"""What a launch takes at least, where everything that it does is taken to be free."""
 _FULLEST = 0.985
 """Load of the L2 cache beyond which its queue is not counted: the rate itself is the limit."""
 
@@ -113,7 +115,7 @@ class _Whole:
         """Play until the time, the load of the L2 cache and the clock agree."""
         for _ in range(rounds):
             cycles = self.play(self.costs(chip, state))
-            seconds = max(cycles / state.mhz * 1e-6, self.floor(chip))
+            seconds = max(cycles / state.mhz * 1e-6, self.floor(chip), _INSTANT)
             load = min(self.demand.loaded / seconds * 1e-9 / chip.l2_rate, _FULLEST)
             memory_load = min(self.demand.missed / seconds * 1e-9 / chip.memory_rate, _FULLEST)
             drawn = (self.demand.macs + chip.power_of_load * self.demand.loaded) / (

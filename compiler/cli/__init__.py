@@ -1,4 +1,4 @@
-"""The command line: ``tilec compile | check | run | opt | passes | cache``, one module each.
+"""The command line: ``tilec compile | check | design | run | timeline | predict | opt | passes | cache``, one module each.
 
 Nothing here imports a compiler module before a command runs, so that ``tilec --help`` is quick.
 """
@@ -12,10 +12,10 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
-from tilec.cli import cache, check, opt, passes, run
+from tilec.cli import cache, check, design, opt, passes, predict, run, timeline
 from tilec.cli import compile as compile_command
 
-_COMMANDS = (compile_command, check, run, opt, passes, cache)
+_COMMANDS = (compile_command, check, design, run, timeline, predict, opt, passes, cache)
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _INTERNAL = 70

@@ -26,6 +26,7 @@ from tilec.warm import Warm, native, untraced
 
 if TYPE_CHECKING:
     from tilec.backend.runtime.driver import Driver
+    from tilec.design import Design
     from tilec.resources import Resources
     from tilec.signature import Signature
     from tilec.variant import Assembly, Variant
@@ -177,6 +178,10 @@ class JitFunction:
     def resources(self) -> Resources:
         """What the kernel of the call that was made last takes of the machine."""
         return self._used.resources
+
+    def explain(self, shape: Mapping[str, int] | None = None) -> Design:
+        """The design of the pipeline of the call that was made last, as for `tilec.Kernel`."""
+        return self._used.explain(shape)
 
     @property
     def _used(self) -> Kernel:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend.simulator import run
-from tilec.backend.timeline import MODELS, Costs, Launch, Model, Span, Trace, record, replay, trace_kernel
+from tilec.backend.timeline import MODELS, Costs, Launch, Model, Span, Trace, predict, record, replay, trace_kernel
 from tilec.backend.timeline.steps import Commit, Fork, Mma, Recording, Stage, Step, Wait, WaitGroup
 from tilec.diagnostics import TilecError
 from tilec.driver import compile_module
@@ -244,6 +244,13 @@ def test_a_stage_that_does_not_exist_is_named() -> None:
 def test_a_synchronous_program_has_no_schedule_yet() -> None:
     with pytest.raises(TilecError, match=r"tile.copy cannot be executed here|synchronous"):
         trace_kernel(parse_text(gemm(64, 64, 64)), one_tile(1), lesson(1))
+
+
+def test_a_kernel_that_does_nothing() -> None:
+    module = parse_text("tile.kernel @nothing(%A: !tile.view<Mxf16>) { tile.cta_sync }")
+    assert replay([record(module, {"M": 8})], lesson(1)).makespan == 0
+    found = predict(module, {"M": 8})
+    assert 0 < found.seconds < 1e-5 and found.flops == 0
 
 
 # ---- launches

@@ -1,4 +1,4 @@
-"""What README and tutorial show of a command's output is what it prints: the lines in this order, ``...`` for others."""
+"""What README, tutorial and other pages show of a command's output is what it prints: the lines in this order, ``...`` for others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"```console\n\$ tilec (?P<command>[^\n]*)\n(?P<lines>.*?)```", re.DOTALL)
 BLOCKS = [
     pytest.param(found["command"], found["lines"].splitlines(), id=f"{page}: {found['command']}")
-    for page in ("README.md", "docs/tutorial.md")
+    for page in ("README.md", "docs/tutorial.md", "docs/design.md")
     for found in _BLOCK.finditer((ROOT / page).read_text())
 ]
 

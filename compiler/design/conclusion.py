@@ -1,0 +1,161 @@
+"""The choice: who copies what, what the pipeline overlaps, and what bounds the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilec.design.copies import Copy
+from tilec.design.depths import Depths
+from tilec.design.forecast import Forecast, compared
+from tilec.design.phases import Schedule
+from tilec.design.subject import Subject
+from tilec.design.turns import MMA
+from tilec.design.validation import Validation
+from tilec.dialects.tile import RolesOp
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What the schedule does, read off one execution."""
+
+    depth: int
+    lag: int | None
+    """MMAs that stay queued when a stage is refilled; None where no turn refills, or roles do."""
+    loads_ahead: int
+    """K tiles whose loads are in flight while one is computed, at most."""
+    mmas_queued: int
+    """At most, the one that runs included."""
+    persistent: bool
+    roles: tuple[str, ...]
+    overlaps: bool
+    words: str
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What bounds the kernel; `what` is None where the cost model says nothing."""
+
+    what: str | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    verdict: str
+    """One sentence."""
+    copies: tuple[Copy, ...]
+    pipeline: Pipeline
+    bound: Bound
+    remarks: tuple[str, ...]
+    """What the passes said, each with its line."""
+
+
+def conclusion(
+    subject: Subject,
+    copies: tuple[Copy, ...],
+    schedule: Schedule,
+    depths: Depths,
+    forecast: Forecast,
+    validation: Validation,
+) -> Conclusion:
+    pipeline = _pipeline(subject, schedule)
+    remarks = tuple(
+        one.message if one.location is None else f"line {one.location.line}: {one.message}" for one in subject.remarks
+    )
+    return Conclusion(
+        _verdict(subject, copies, pipeline, depths, forecast, validation), copies, pipeline, _bound(forecast), remarks
+    )
+
+
+def _verdict(
+    subject: Subject,
+    copies: tuple[Copy, ...],
+    pipeline: Pipeline,
+    depths: Depths,
+    forecast: Forecast,
+    validation: Validation,
+) -> str:
+    tma = sum(copy.engine == "TMA" for copy in copies)
+    copied = f"{tma} of {len(copies)} copies by TMA" if copies else "no copies"
+    stages = "one stage" if pipeline.depth == 1 else f"a ring of {pipeline.depth} stages"
+    row = depths.chosen
+    if subject.storage_problem is not None:
+        return f"cannot be lowered: {subject.storage_problem.message}"
+    if row is not None and not row.fits:
+        return f"does not fit {subject.target.name}: {stages}, {row.over_bytes} bytes too many"
+    if validation.proof.verdict == "refuted":
+        return f"wrong: {validation.proof.message}"
+    wrong = next((run for run in validation.runs if run.outcome in ("differs", "fault")), None)
+    if wrong is not None:
+        return f"wrong: {wrong.message}"
+    proof = validation.proof
+    if proof.verdict == "checked":
+        protocol = f"protocol checked up to {proof.summary}"
+    else:
+        protocol = f"protocol proved {proof.summary}" if proof.summary.startswith("for ") else "nothing asynchronous"
+    made = f"{copied}, {stages}, {protocol}"
+    chosen, other = forecast.chosen, forecast.roomier
+    if chosen is not None and other is not None and other.seconds < chosen.seconds:
+        return f"use fewer stages: {made}, but {compared(forecast)}, by the cost model"
+    return f"use it: {made}"
+
+
+def _pipeline(subject: Subject, schedule: Schedule) -> Pipeline:
+    roles = tuple(role.role for op in subject.walk.ops if isinstance(op, RolesOp) for role in op.roles)
+    depth, ahead, overlap = subject.depth, schedule.ahead, schedule.overlap
+    lag = depth - ahead if ahead is not None and not roles and overlap else None
+    return Pipeline(
+        depth,
+        lag,
+        overlap,
+        schedule.mmas_at_once,
+        subject.is_persistent,
+        roles,
+        overlap > 0,
+        _words(subject, schedule, lag, roles),
+    )
+
+
+def _words(subject: Subject, schedule: Schedule, lag: int | None, roles: tuple[str, ...]) -> str:
+    if schedule.problem is not None:
+        return f"no execution can be followed: {schedule.problem}"
+    if stuck := next((phases.stuck for phases in schedule.phases if phases.stuck), None):
+        return f"it hangs: {stuck}"
+    computes = {turns.computes for phases in schedule.phases for turns in (*phases.steady, *phases.drain)}
+    what = "multiplied" if MMA in computes else "used"
+    if not computes:
+        return "no loop and no turns: each load is waited for once"
+    if not schedule.overlap:
+        return f"within a CTA nothing overlaps: each K tile is loaded, waited for and {what} before the next is loaded"
+    several = f"loads of up to {schedule.overlap} more are"
+    if schedule.overlap == 1:
+        several = f"load of {'the next' if schedule.farthest == 1 else 'a later'} K tile is"
+    words = f"while a K tile is {what}, the {several} in flight"
+    if roles:
+        words += f"; the roles {', '.join(roles)} run side by side and hand stages on through mbarriers"
+    elif lag is not None:
+        when = (
+            "that MMA is waited for before its stage is refilled"
+            if lag == 0
+            else (
+                f"a stage is refilled when the MMA {lag} turn{'s' if lag > 1 else ''} back is complete, so that "
+                f"{schedule.mmas_at_once} MMAs are queued"
+            )
+        )
+        words += f"; {when}" if MMA in computes else ""
+    if subject.is_persistent:
+        words += "; a CTA goes from tile to tile"
+    return words
+
+
+def _bound(forecast: Forecast) -> Bound:
+    chosen = forecast.chosen
+    if chosen is None:
+        return Bound(None, f"unknown: {forecast.problem or 'the kernel does not fit'}")
+    where = ", ".join(f"{name} = {extent}" for name, extent in forecast.shape.items()) or "its fixed extents"
+    gain = chosen.gains.get(chosen.bound, 0.0) / chosen.seconds if chosen.seconds else 0.0
+    return Bound(
+        chosen.bound,
+        f"{chosen.bound}, with {where}: were it free, a launch would take {gain:.0%} less of its "
+        f"{chosen.seconds * 1e6:.1f} us ({chosen.tflops:.0f} TFLOP/s)",
+    )

@@ -1,0 +1,258 @@
+"""What each depth from 1 to 8 takes of a multiprocessor: the pass list is run with each, and the result assembled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from tilec.backend.protocol.contract_walk import root_of
+from tilec.backend.target import Target
+from tilec.collector import seldom_collecting
+from tilec.design.subject import Subject, depth_of
+from tilec.diagnostics import TilecError, collect
+from tilec.dialects.tile import AllocOp, CopyAsyncOp, KernelOp, MbarrierInitOp, MbarrierType, RingType
+from tilec.driver import Compiled, compile_module
+from tilec.passes.pipeline import Pipeline
+from tilec.passes.storage import StoragePlan, plan
+from tilec.program import compiling
+from tilec.spec import print_pipeline
+
+if TYPE_CHECKING:
+    from tilec.backend.ptxas import Assembled
+
+DEPTHS = range(1, 9)
+Source = Literal["passes", "plan"]
+
+
+@dataclass(frozen=True)
+class Depth:
+    """One depth. `registers` are a thread's; what is not known is None, and `note` says why."""
+
+    depth: int
+    chosen: bool
+    fits: bool
+    smem_bytes: int
+    over_bytes: int
+    """By how much it does not fit; 0 where it does."""
+    tmem_columns: int
+    threads: int | None
+    registers: int | None
+    spill_bytes: int | None
+    ctas_per_sm: int | None
+    """Of a depth whose registers are unknown, what all else allows."""
+    bound_by: str | None
+    """What allows no more CTAs."""
+    source: Source
+    """``passes``: the pass list was run with this depth. ``plan``: the storage of the chosen kernel with deeper or shallower rings."""
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Depths:
+    """The table, and the assembler that the registers are from."""
+
+    rows: tuple[Depth, ...]
+    registers_from: str
+    how: str
+
+    @property
+    def chosen(self) -> Depth | None:
+        return next((row for row in self.rows if row.chosen), None)
+
+
+def depths(subject: Subject, wanted: Sequence[int] = DEPTHS) -> Depths:
+    """The rows of all depths, and of the chosen one if it is another."""
+    wanted = sorted({*wanted, subject.depth})
+    made: dict[int, Compiled | TilecError] = {depth: _compiled(subject, depth) for depth in wanted}
+    how = _how(subject)
+    refused = [one.diagnostic.message for one in made.values() if isinstance(one, TilecError)]
+    if not subject.by_hand and len(refused) == len(made) - 1 and len(set(refused)) == 1:
+        # Whatever the depth: there is nothing to put into a ring.
+        made = {depth: one for depth, one in made.items() if depth == subject.depth}
+        how = f"There is no other depth: {refused[0]}"
+    assembled, assembler = _assembled(made)
+    base = next((one.tile for one in reversed(made.values()) if isinstance(one, Compiled)), subject.module)
+    rows = tuple(_row(subject, depth, one, assembled.get(depth), base) for depth, one in made.items())
+    return Depths(rows, assembler, how)
+
+
+def _how(subject: Subject) -> str:
+    if subject.by_hand:
+        return "The rings were written by hand: other depths are the plan of the storage with other rings"
+    if not any(isinstance(one, Pipeline) for one in subject.passes):
+        return "pipeline(depth) was added to the pass list"
+    return "The pass list was run with each depth"
+
+
+def roomier(depths: Depths) -> Depth | None:
+    """The deepest of the shallower rings that leaves room for more CTAs on a multiprocessor."""
+    row = depths.chosen
+    if row is None or not row.ctas_per_sm:
+        return None
+    more = (one for one in depths.rows if one.depth < row.depth and (one.ctas_per_sm or 0) > (row.ctas_per_sm or 0))
+    return max(more, key=lambda one: one.depth, default=None)
+
+
+def at_depth(subject: Subject, depth: int) -> tuple[Compiled, str] | None:
+    """The kernel with another depth and its pass list, where the pass list decides the depth."""
+    made = _compiled(subject, depth)
+    if isinstance(made, TilecError):
+        return None
+    passes = subject.passes if depth == subject.depth else _with_depth(subject.passes, depth)
+    return made, print_pipeline(passes)
+
+
+# ---- compiling
+
+
+def _compiled(subject: Subject, depth: int) -> Compiled | TilecError:
+    """The subject under another depth; what refuses it."""
+    if depth == subject.depth:
+        return subject.compiled
+    if subject.by_hand:
+        return TilecError("the rings are written by hand")
+    try:
+        with collect():
+            return compile_module(
+                subject.program, pipeline=_with_depth(subject.passes, depth), target=subject.asked_target, emit="tile"
+            )
+    except TilecError as error:
+        return error
+
+
+def _with_depth(passes: Sequence[ModulePass], depth: int) -> list[ModulePass]:
+    """The pass list with another depth, and the lag of the given one as far as the depth allows."""
+    if any(isinstance(one, Pipeline) for one in passes):
+        return [
+            Pipeline(depth, None if one.lag is None else min(one.lag, depth - 1)) if isinstance(one, Pipeline) else one
+            for one in passes
+        ]
+    from tilec.passes import PASSES
+
+    made = list(passes)
+    place = next((i for i, one in enumerate(made) if one.name in ("tma", "threads")), None)
+    if place is None:
+        place = next((i for i, one in enumerate(made) if one.name not in ("target", "retile")), len(made))
+        made.insert(place, PASSES["threads"]()())
+    made.insert(place + 1, Pipeline(depth))
+    return made
+
+
+def _assembled(made: dict[int, Compiled | TilecError]) -> tuple[dict[int, Assembled], str]:
+    """What ptxas makes of each depth, which it does beside the compilation of the next."""
+    from tilec.backend.ptxas import PtxasError, assemble, find_ptxas, probe_ptxas
+
+    if find_ptxas() is None:
+        return {}, "unknown: no ptxas"
+    try:
+        build = probe_ptxas().build
+    except PtxasError as error:
+        return {}, f"unknown: {error.diagnostic.message}"
+    futures: dict[int, Future[Assembled]] = {}
+    with ThreadPoolExecutor(2) as pool, compiling(), seldom_collecting():
+        for depth, compiled in made.items():
+            if isinstance(compiled, Compiled):
+                try:
+                    with collect():
+                        ptx, target = compiled.ptx, compiled.target
+                except TilecError:
+                    continue
+                futures[depth] = pool.submit(assemble, ptx, target)
+    done = {depth: future.result() for depth, future in futures.items() if future.exception() is None}
+    return done, f"ptxas {build}"
+
+
+# ---- rows
+
+
+def _row(
+    subject: Subject, depth: int, made: Compiled | TilecError, assembled: Assembled | None, base: ModuleOp
+) -> Depth:
+    target = subject.target
+    if isinstance(made, Compiled):
+        kernel, source, note = _kernel_of(made.asynchronous), "passes", _lowering_problem(made)
+        storage = _plan(kernel)
+    else:
+        storage, source = _plan(_with_rings(base, depth)), "plan"
+        note = None if subject.by_hand else made.diagnostic.message
+    if storage is None:
+        return Depth(depth, depth == subject.depth, False, 0, 0, 0, None, None, None, None, None, source, note)
+    over = max(storage.total - target.smem_per_cta, 0)
+    threads = made.abi.threads if isinstance(made, Compiled) and note is None else None
+    registers = None if assembled is None else assembled.registers
+    resident, bound = (None, None) if over else _resident(target, threads, registers, storage)
+    return Depth(
+        depth,
+        depth == subject.depth,
+        not over,
+        storage.total,
+        over,
+        storage.tmem_columns,
+        threads,
+        registers,
+        None if assembled is None else assembled.spill_stores + assembled.spill_loads,
+        resident,
+        bound,
+        source,
+        f"{over} bytes too many" if over else note,
+    )
+
+
+def _kernel_of(module: ModuleOp) -> KernelOp:
+    return next(op for op in module.walk() if isinstance(op, KernelOp))
+
+
+def _lowering_problem(compiled: Compiled) -> str | None:
+    try:
+        with collect():
+            _ = compiled.abi
+    except TilecError as error:
+        return error.diagnostic.message
+    return None
+
+
+def _plan(kernel: KernelOp) -> StoragePlan | None:
+    try:
+        return plan(kernel)
+    except TilecError:
+        return None
+
+
+def _with_rings(module: ModuleOp, depth: int) -> KernelOp:
+    """A copy of the kernel whose rings of loads, and the mbarriers of as many stages, have another depth: for its plan only."""
+    kernel = _kernel_of(module.clone())
+    loads = [op for op in kernel.walk() if isinstance(op, CopyAsyncOp) and op.is_load and op.dest is not None]
+    rings = {root_of(op.dest) for op in loads if op.dest is not None}
+    old = max((depth_of(ring) for ring in rings), default=1)
+    for op in list(kernel.walk()):
+        if isinstance(op, AllocOp) and op.res in rings and isinstance(op.res.type, RingType):
+            if op.res.type.depth == old:
+                Rewriter.replace_value_with_new_type(op.res, RingType.of(depth, op.res.type.slot))
+        elif isinstance(op, MbarrierInitOp) and op.res.type.depth == old > 1:
+            Rewriter.replace_value_with_new_type(op.res, MbarrierType.of(depth))
+    return kernel
+
+
+def _resident(target: Target, threads: int | None, registers: int | None, storage: StoragePlan) -> tuple[int, str]:
+    """CTAs of one multiprocessor, and what allows no more."""
+
+    def count(**given: int) -> int:
+        wanted = {"threads": 32, "registers": 1, "smem_bytes": 0, "tmem_columns": 0, **given}
+        return target.occupancy(**wanted)
+
+    alone = {
+        "shared memory": count(smem_bytes=storage.total),
+        "tensor memory": count(tmem_columns=storage.tmem_columns),
+    }
+    if threads is not None:
+        alone["threads"] = count(threads=threads)
+        if registers is not None:
+            alone["registers"] = count(threads=threads, registers=registers)
+    least = min(alone.values())
+    return least, next(name for name, ctas in alone.items() if ctas == least)
