@@ -29,8 +29,10 @@ def launch(kernel: KernelOp, views: Sequence[View], ctas: int | None) -> Iterato
         fail(ruler, "tiles are counted over an argument of the kernel")
     array = views[ruler.view.index].array
     if isinstance(ruler, GridOp):
-        tiles = list(product(*(range(0, extent, step) for extent, step in zip(array.shape, ruler.step, strict=True))))
-        yield from ((tile, number, len(tiles)) for number, tile in enumerate(tiles))
+        ranges = [range(0, extent, step) for extent, step in zip(array.shape, ruler.step, strict=True)]
+        total = prod(map(len, ranges))
+        # Made as they are asked for: one CTA of millions may be all that somebody wants.
+        yield from ((tile, number, total) for number, tile in enumerate(product(*ranges)))
     else:
         total = min(_persistent_ctas(kernel, ctas), prod(tile_counts(array, ruler.step)))
         yield from (((), number, total) for number in range(total))

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend.timeline.costs import Costs
 from tilec.backend.timeline.models import MODELS, Model, Source, model_of
-from tilec.backend.timeline.prediction import Bound, Prediction, predict
+from tilec.backend.timeline.prediction import Bound, Prediction, predict, predict_seconds
 from tilec.backend.timeline.record import record
 from tilec.backend.timeline.replay import replay
 from tilec.backend.timeline.share import Launch
@@ -31,6 +31,7 @@ __all__ = [
     "Trace",
     "model_of",
     "predict",
+    "predict_seconds",
     "record",
     "replay",
     "trace_kernel",

@@ -7,7 +7,6 @@ can be recorded first, and played in time afterwards, with any costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 
@@ -74,17 +73,13 @@ class _Stages:
     depth: int
 
 
-class _Enough(Exception):
-    """As many output tiles as were asked for."""
-
-
 @dataclass
 class Recorder(Cta):
     """A CTA that notes what it would do."""
 
     turns: frozenset[Block]
     most: int | None
-    """Output tiles after which a flow ends."""
+    """Output tiles that the scheduler hands out."""
     flows: list[list[Step]] = field(default_factory=lambda: [[]], init=False)
     names: list[str] = field(default_factory=lambda: ["threads"], init=False)
     counts: dict[Stage, int] = field(default_factory=dict[Stage, int], init=False)
@@ -106,8 +101,6 @@ class Recorder(Cta):
 
     def run(self, block: Block, arguments: Sequence[Value] = ()) -> list[Value]:
         if block in self.turns:
-            if self.tiles[self.flow] + 1 == self.most:
-                raise _Enough
             self.tiles[self.flow] += 1
         return super().run(block, arguments)
 
@@ -139,8 +132,7 @@ def record(
     for tile, index, total in launch(kernel, views, ctas):
         if index == number:
             recorder = Recorder(_HANDLERS, {}, Machine(), tile, number, total, turn_blocks(kernel), most)
-            with suppress(_Enough):
-                recorder.run(kernel.body.block, views)
+            recorder.run(kernel.body.block, views)
             flows = tuple(tuple(flow) for flow in recorder.flows)
             return Recording(flows, tuple(recorder.names), recorder.counts, max(max(recorder.tiles) + 1, 1))
     return Recording(((),), ("threads",), {}, 0)
@@ -247,22 +239,29 @@ def _copy_async(cta: Recorder, op: CopyAsyncOp) -> None:
         _value(cta, op.res)
         cta.note(steps.Work, op, "accumulator", _bytes(op.source.type), f"read {_plain(op.source)}")
         return
-    assert op.dest is not None
-    tile, view = (op.dest, op.source) if op.is_load else (op.source, op.dest)
-    assert isinstance(tile.type, SmemType)
-    place, size = cta.place(view, op.indices), _bytes(tile.type)
-    if op.is_load:
-        offsets = [cta.signed(i) for i in op.indices]
-        tensor_part, _ = inside(offsets, tile.type.shape, cta.get(view, View).array.shape)
-        cta.inside[cta.slot(tile)] = tuple(part.stop - part.start for part in tensor_part)
+    (_load_tile if op.is_load else _store_tile)(cta, op)
+
+
+def _load_tile(cta: Recorder, op: CopyAsyncOp) -> None:
+    assert op.dest is not None and isinstance(op.dest.type, SmemType)
+    slot, place, size = cta.slot(op.dest), cta.place(op.source, op.indices), _bytes(op.dest.type)
+    offsets = [cta.signed(i) for i in op.indices]
+    part, _ = inside(offsets, op.dest.type.shape, cta.get(op.source, View).array.shape)
+    within = cta.inside[slot] = tuple(one.stop - one.start for one in part)
     if op.dispatch == "threads":
-        kind, words = ("gather", f"copy {place}") if op.is_load else ("scatter", f"store to {place}")
-        cta.note(steps.Work, op, kind, size, words)
-    elif op.is_load:
-        assert op.barrier is not None
-        cta.note(steps.Load, op, cta.stage(op, op.barrier, op.stage), cta.slot(tile), size, place)
+        cta.note(steps.Work, op, "gather", size, f"copy {place}", within)
     else:
-        cta.note(steps.Store, op, cta.slot(tile), size, place)
+        assert op.barrier is not None
+        cta.note(steps.Load, op, cta.stage(op, op.barrier, op.stage), slot, size, place, within)
+
+
+def _store_tile(cta: Recorder, op: CopyAsyncOp) -> None:
+    assert op.dest is not None and isinstance(op.source.type, SmemType)
+    place, size = cta.place(op.dest, op.indices), _bytes(op.source.type)
+    if op.dispatch == "threads":
+        cta.note(steps.Work, op, "scatter", size, f"store to {place}")
+    else:
+        cta.note(steps.Store, op, cta.slot(op.source), size, place)
 
 
 @handlers.of(LoadOp)
@@ -313,6 +312,8 @@ def _single_thread(cta: Recorder, op: SingleThreadOp) -> None:
 @handlers.of(ScheduleOp)
 def _schedule(cta: Recorder, op: ScheduleOp) -> None:
     reference.control.handlers[ScheduleOp](cta, op)
+    if cta.most is not None and cta.unsigned(op.turn) >= cta.most:
+        cta.set_integer(op.valid, 0)
     cta.note(steps.Schedule, op)
 
 
@@ -341,8 +342,7 @@ def _roles(cta: Recorder, op: RolesOp) -> None:
         cta.names.append(role.role)
         cta.tiles.append(-1)
         cta.flow = len(cta.flows) - 1
-        with suppress(_Enough):
-            cta.run(role.body.block)
+        cta.run(role.body.block)
     cta.flow = 0
 
 

@@ -27,8 +27,8 @@ class Launch:
     multiprocessors: int
     tiles: tuple[int, int]
     """Output tiles along M and N."""
-    inside: float
-    """The part of all output tiles that lies inside the output."""
+    inside: tuple[float, ...]
+    """Along each dimension, the part of all output tiles that lies inside the output."""
     group: int | None
     """Rows of tiles that a persistent kernel visits together; None where each tile has a CTA."""
     ctas: int
@@ -73,15 +73,17 @@ class Launch:
         )
 
 
-def _tiles(kernel: KernelOp, shape: Mapping[str, int]) -> tuple[tuple[int, int], float, int | None]:
+def _tiles(kernel: KernelOp, shape: Mapping[str, int]) -> tuple[tuple[int, int], tuple[float, ...], int | None]:
     """Output tiles along each dimension, how much of them is inside, and the group of a persistent kernel."""
     rulers = [op for op in kernel.walk() if isinstance(op, GridOp | ScheduleOp)]
     if not rulers:
-        return (1, 1), 1.0, None
+        return (1, 1), (), None
     view, step = rulers[0].view, rulers[0].step
     assert isinstance(view, BlockArgument)
     array = views_of(kernel, shape)[view.index].array
-    counts = (*tile_counts(array, step), 1)[:2]
-    covered = prod(counts) * prod(step)
-    inside = array.size / covered if covered else 1.0
-    return (counts[0], counts[1]), inside, rulers[0].group if isinstance(rulers[0], ScheduleOp) else None
+    counts = tile_counts(array, step)
+    inside = tuple(
+        extent / (count * size) if count else 1.0 for extent, count, size in zip(array.shape, counts, step, strict=True)
+    )
+    group = rulers[0].group if isinstance(rulers[0], ScheduleOp) else None
+    return (counts[0], (*counts, 1)[1]), inside, group

@@ -55,6 +55,8 @@ class Load(Step):
     bytes: int
     place: str
     """``A[128, 64]``"""
+    within: tuple[int, ...]
+    """Of the box, the elements inside the tensor, along each dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Work(Step):
     kind: Literal["accumulator", "shared", "compute", "gather", "scatter"]
     bytes: int
     what: str
+    within: tuple[int, ...] = ()
+    """Of a tile that is gathered, as of a `Load`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def _text(name: str, rungs: list[Rung], shape: dict[str, int]) -> str:
         row = [
             rung.pipeline or "(as written)",
             _time(found.seconds),
-            f"{_tflops(found.flops, found.seconds):.0f}",
+            f"{_tflops(found.flops, found.seconds):.3g}",
             f"{rung.residency.ctas}{'?' if rung.residency.evidence == 'estimated' else ''}",
             found.bound,
             f"-{found.gains[found.bound] / found.seconds:.0%}",
@@ -92,7 +92,7 @@ def _text(name: str, rungs: list[Rung], shape: dict[str, int]) -> str:
         if rung.measured is not None:
             row += [
                 _time(rung.measured),
-                f"{_tflops(found.flops, rung.measured):.0f}",
+                f"{_tflops(found.flops, rung.measured):.3g}",
                 f"{found.seconds / rung.measured - 1:+.0%}",
             ]
         table.add_row(*row)
