@@ -17,7 +17,7 @@ from tilec.backend.protocol.extents import dims_of
 from tilec.backend.reference.arguments import is_written
 from tilec.backend.target import DEFAULT_TARGET, TARGETS
 from tilec.backend.timeline import Prediction, predict
-from tilec.diagnostics import collect, report
+from tilec.diagnostics import collect, fail, report
 from tilec.dialects.tile import ViewType
 from tilec.driver import Compiled, compile_module, find_kernel
 from tilec.residency import Residency, residency
@@ -54,9 +54,16 @@ def ladder(
 ) -> list[Rung]:
     """One rung for the program as written, and one for each pass behind it that leaves another program.
 
-    Raises TilecError for what the passes refuse.
+    Raises TilecError for what the passes refuse, and for passes that leave no tile code.
     """
     program = for_shape(program, shape)
+    for one in passes:
+        if one.name == "lower":
+            fail(
+                find_kernel(program),
+                "the pipeline leaves no tile code: lower is in it",
+                "leave lower out of --pipeline",
+            )
     rungs: list[Rung] = []
     before: str | None = None
     for length in range(len(passes) + 1):

@@ -22,6 +22,8 @@ class Residency:
     registers: int | None
     """Per thread; None for a kernel with roles, which are not lowered yet."""
     evidence: Literal["ptxas", "estimated", "unknown"]
+    spilled: int = 0
+    """Bytes of registers that a thread stores and loads, as far as ptxas has said."""
 
 
 def residency(compiled: Compiled) -> Residency:
@@ -31,10 +33,12 @@ def residency(compiled: Compiled) -> Residency:
         return Residency(1, None, "unknown")
     target, abi = compiled.target, compiled.abi
     if find_ptxas() is None:
-        registers, evidence = _estimate(compiled, target), "estimated"
+        registers, evidence, spilled = _estimate(compiled, target), "estimated", 0
     else:
-        registers, evidence = compiled.resources.registers, "ptxas"
-    return Residency(target.occupancy(abi.threads, registers, abi.smem_bytes, abi.tmem_columns), registers, evidence)
+        made = compiled.resources
+        registers, evidence, spilled = made.registers, "ptxas", made.spill_stores + made.spill_loads
+    ctas = target.occupancy(abi.threads, registers, abi.smem_bytes, abi.tmem_columns)
+    return Residency(ctas, registers, evidence, spilled)
 
 
 def _estimate(compiled: Compiled, target: Target) -> int:

@@ -8,7 +8,7 @@ into the L2 cache is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Literal
@@ -23,11 +23,16 @@ from tilec.backend.timeline.models import Model, model_of
 from tilec.backend.timeline.replay import makespan
 from tilec.backend.timeline.share import Launch
 from tilec.backend.timeline.steps import Recording
+from tilec.diagnostics import fail
 
 Bound = Literal["power", "memory", "tensor core", "load bandwidth", "latency", "epilogue", "launch"]
 
 _PLAYED, _STEP = 5, 3
 """Output tiles that are played of a CTA with more, and those over which the time of one more is taken."""
+_LONG, _PLAYED_LONG, _STEP_LONG = 4000, 2, 1
+"""The same, of output tiles of more steps than this."""
+_MOST_STEPS = 60_000
+"""Of a multiprocessor: they are played some fifty times, which takes a few seconds."""
 _ROUNDS, _ROUNDS_OF_A_GAIN = 12, 4
 _LOWERED = 0.95
 """Of the highest clock: below, power is what bounds a busy tensor core."""
@@ -126,16 +131,25 @@ class _Whole:
     """The busiest multiprocessor, some output tiles short of what it has."""
     short: tuple[Recording, ...]
     """And some more."""
-    left_out: int
+    left_out: float
+    """How often the difference of the two is missing."""
     demand: Demand
 
     @staticmethod
     def of(launch: Launch, chip: Model) -> _Whole:
-        left_out = max(launch.rounds - _PLAYED, 0)
+        one = launch.busiest(max(launch.rounds - 1, 0))[0]
+        played, step = (_PLAYED, _STEP) if _steps((one,)) < _LONG else (_PLAYED_LONG, _STEP_LONG)
+        left_out = max(launch.rounds - played, 0)
         long = launch.busiest(left_out)
-        short = launch.busiest(left_out + _STEP) if left_out else ()
+        if (count := _steps(long)) > _MOST_STEPS:
+            fail(
+                find_kernel(launch.module, None),
+                f"{count} steps of one multiprocessor are too many to play, over {_MOST_STEPS}",
+                hint="predict smaller extents: what a long loop takes grows in proportion to its length",
+            )
+        short = launch.busiest(left_out + step) if left_out else ()
         demand = Demand.of(launch, long[0], l2_bytes=chip.l2_bytes, l2_line=chip.l2_line, l2_split=chip.l2_split)
-        return _Whole(launch, long, short, left_out, demand)
+        return _Whole(launch, long, short, left_out / step, demand)
 
     def settle(self, chip: Model, state: _State, rounds: int = _ROUNDS) -> _State:
         """Play until the time, the load of the L2 cache and the clock agree."""
@@ -187,7 +201,11 @@ class _Whole:
         long = makespan(self.long, costs, resident=resident)
         if not self.left_out:
             return long
-        return long + self.left_out / _STEP * (long - makespan(self.short, costs, resident=resident))
+        return long + self.left_out * (long - makespan(self.short, costs, resident=resident))
+
+
+def _steps(ctas: Sequence[Recording]) -> int:
+    return sum(len(flow) for cta in ctas for flow in cta.flows)
 
 
 def _without(chip: Model) -> Iterator[tuple[Bound, Model]]:

@@ -88,6 +88,8 @@ class Recorder(Cta):
     flow: int = field(default=0, init=False)
     iterations: list[int] = field(default_factory=list[int], init=False)
     """Of the loops around the current operation."""
+    used: set[str] = field(default_factory=set[str], init=False)
+    """Names of storage."""
     lines: dict[Operation, tuple[int, ...]] = field(default_factory=dict[Operation, tuple[int, ...]], init=False)
     inside: dict[Stage, tuple[int, ...]] = field(default_factory=dict[Stage, tuple[int, ...]], init=False)
     """How much of what a slot holds lies inside the tensor that it was loaded from."""
@@ -115,6 +117,16 @@ class Recorder(Cta):
 
     def slot(self, tile: SSAValue) -> Stage:
         return self.get(tile, Stage)
+
+    def name(self, value: SSAValue, otherwise: str) -> str:
+        """A name for a tile, ring or barrier that no other one has."""
+        wanted = value.name_hint or otherwise
+        name, number = wanted, 0
+        while name in self.used:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.used.add(name)
+        return name
 
     def place(self, view: SSAValue, indices: Sequence[SSAValue]) -> str:
         return f"{_plain(view)}[{', '.join(str(self.signed(i)) for i in indices)}]"
@@ -162,13 +174,13 @@ def _bytes(type: SmemType | AccType | RegType) -> int:
 
 @handlers.of(AllocOp)
 def _alloc(cta: Recorder, op: AllocOp) -> None:
-    name, type = _plain(op.res), op.res.type
+    name, type = cta.name(op.res, "tile"), op.res.type
     cta.values[op.res] = _Stages(name, type.depth) if isinstance(type, RingType) else Stage(name, 0)
 
 
 @handlers.of(MbarrierInitOp)
 def _init(cta: Recorder, op: MbarrierInitOp) -> None:
-    name, depth = _plain(op.res), op.res.type.depth
+    name, depth = cta.name(op.res, "barrier"), op.res.type.depth
     cta.values[op.res] = _Stages(name, depth)
     cta.counts.update({Stage(name, number): op.count for number in range(depth)})
 

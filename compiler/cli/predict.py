@@ -99,11 +99,31 @@ def _text(name: str, rungs: list[Rung], shape: dict[str, int]) -> str:
     lines = [
         f"{name} for {rungs[0].target}, {where or 'its fixed extents'}: one launch among others of the same tensors"
     ]
-    if any(rung.residency.evidence == "estimated" for rung in rungs):
-        lines.append("?: no ptxas has said how many registers a thread takes; pip install 'tilec[ptxas]'")
-    if any(rung.residency.evidence == "unknown" for rung in rungs):
-        lines.append("a kernel with roles is not lowered yet: it is taken to have a multiprocessor to itself")
+    lines += _notes(rungs)
     return rendered(lines[0], "", table, *lines[1:])
+
+
+def _notes(rungs: list[Rung]) -> list[str]:
+    """What a reader of the table has to know."""
+    from tilec.backend.timeline import model_of
+
+    notes: list[str] = []
+    if any(rung.residency.evidence == "estimated" for rung in rungs):
+        notes.append("?: no ptxas has said how many registers a thread takes; pip install 'tilec[ptxas]'")
+    if any(rung.residency.evidence == "unknown" for rung in rungs):
+        notes.append("a kernel with roles is not lowered yet: it is taken to have a multiprocessor to itself")
+    for rung in rungs:
+        if rung.residency.spilled:
+            what = rung.pipeline or "as written"
+            notes.append(
+                f"{what}: {rung.residency.spilled} bytes of registers a thread are spilled, which is not reckoned"
+            )
+    target = rungs[0].target
+    if model_of(target).sources["mma_rate"].evidence != "measured":
+        notes.append(
+            f"nothing of {target} has been measured: docs/prediction.md has predictions beside figures that others published"
+        )
+    return notes
 
 
 def _json(name: str, rungs: list[Rung], shape: dict[str, int]) -> str:
@@ -123,6 +143,7 @@ def _json(name: str, rungs: list[Rung], shape: dict[str, int]) -> str:
             "ctas_per_sm": rung.residency.ctas,
             "registers": rung.residency.registers,
             "registers_from": rung.residency.evidence,
+            "spilled_bytes": rung.residency.spilled,
             "measured": rung.measured,
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from functools import cache
 from itertools import pairwise
@@ -219,6 +220,19 @@ def test_a_commit_is_of_the_mmas_of_its_own_role() -> None:
     trace = replay([Recording(flows, ("threads", "one", "other"), counts, 1)], lesson(1))
     waits = {span.lane: (span.start, span.end) for span in trace.spans if span.kind == "wait"}
     assert waits == {"one": (0, 1), "other": (0, 2)}
+
+
+def test_storage_of_one_name_is_not_one_storage() -> None:
+    """Names are for people: the same kernel with other names, or none, takes the same time."""
+    text = str(kernel("tma,pipeline(2)"))
+    same = text
+    for name in ("a", "b", "acc", "staging", "full", "done"):
+        same = re.sub(rf"%{name}\b", f"%{ord(name[0]) * 100 + len(name)}", same)
+    assert same != text
+    costs = MODELS["sm_100a"].costs
+    for k_tiles in (1, 5):
+        wanted = trace_kernel(parse_text(text), one_tile(k_tiles), costs)
+        assert trace_kernel(parse_text(same), one_tile(k_tiles), costs).makespan == wanted.makespan
 
 
 # ---- what never ends

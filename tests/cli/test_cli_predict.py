@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tilec import ladder
+from tilec.residency import Residency
 
 _SHAPE = "--shape=M=2048,N=2048,K=512"
 _PASSES = "--pipeline=tma,pipeline(4),persistent"
@@ -97,6 +98,21 @@ def test_remarks_are_said_once(examples: Path, cli: Callable[..., Any]) -> None:
     assert finished.err.count("remark") == 1
 
 
+def test_a_chip_that_nobody_has_measured_is_said_to_be_one(examples: Path, cli: Callable[..., Any]) -> None:
+    finished = cli("predict", examples / "gemm.tile", _SHAPE, "--target=sm_100a", "--device=none")
+    assert finished.out.splitlines()[-1] == (
+        "nothing of sm_100a has been measured: docs/prediction.md has predictions beside figures that others published"
+    )
+
+
+def test_spills_are_said(examples: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ladder, "residency", lambda compiled: Residency(1, 255, "ptxas", 1080))
+    finished = cli("predict", examples / "gemm.tile", _SHAPE, _H200, "--device=none")
+    assert finished.out.splitlines()[-1] == (
+        "as written: 1080 bytes of registers a thread are spilled, which is not reckoned"
+    )
+
+
 # ---- beside a GPU
 
 
@@ -107,11 +123,11 @@ def test_what_a_gpu_measures_stands_beside(
     monkeypatch.setattr(ladder, "measure", lambda program, pipeline, target, shape: 100e-6)
     finished = cli("predict", examples / "gemm.tile", "--pipeline=tma", _SHAPE)
     assert finished.code == 0
-    _, _, headings, *rows = finished.out.splitlines()
+    _, _, headings, *rows, _ = finished.out.splitlines()
     assert headings.split()[-4:] == ["measured", "TFLOP/s", "predicted", "is"]
-    for row, step in zip(rows, steps(cli, examples / "gemm.tile", "--pipeline=tma", _SHAPE), strict=False):
+    for row, step in zip(rows, steps(cli, examples / "gemm.tile", "--pipeline=tma", _SHAPE), strict=True):
         assert step["measured"] == 100e-6
-        assert row.split()[-4:] == ["100.0", "us", "43", f"{step['seconds'] / 100e-6 - 1:+.0%}"]
+        assert row.split()[-4:] == ["100.0", "us", "42.9", f"{step['seconds'] / 100e-6 - 1:+.0%}"]
 
 
 def test_another_target_than_the_gpu_is_not_measured(
@@ -143,6 +159,14 @@ def test_a_missing_extent(examples: Path, cli: Callable[..., Any]) -> None:
     lines = finished.err.splitlines()
     assert lines[0].endswith("gemm.tile:2:1: error: no extent for K, N in --shape")
     assert lines[-1] == "hint: for example --shape M=128,K=256,N=256"
+
+
+def test_nothing_is_left_to_play(examples: Path, cli: Callable[..., Any]) -> None:
+    finished = cli("predict", examples / "gemm.tile", "--pipeline=tma,lower", _SHAPE, _H200)
+    assert finished.code == 1
+    lines = finished.err.splitlines()
+    assert lines[0].endswith("gemm.tile:2:1: error: the pipeline leaves no tile code: lower is in it")
+    assert lines[-1] == "hint: leave lower out of --pipeline"
 
 
 def test_a_pass_that_refuses(examples: Path, cli: Callable[..., Any]) -> None:
