@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NAME = "timeline"
 SUMMARY = "show in time what engines and threads do, and what waits for what"
 _ENDINGS = (".html", ".json", ".png", ".svg")
+_LEAST_RATIO, _MOST_RATIO = 0.001, 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ratio",
         type=_ratio,
         metavar="RATIO",
-        help="time of the loads of a K tile over that of its MMA (default: the target's own, or 1.2 with --costs=abstract)",
+        help="time of the loads of a K tile over that of its MMA, 0.001 to 1000 (default: the target's own, or 1.2 with "
+        "--costs=abstract)",
     )
     parser.add_argument("--ctas", type=positive, metavar="N", help="most CTAs of a persistent kernel")
     parser.add_argument(
@@ -55,8 +57,8 @@ def _ratio(text: str) -> float:
         number = float(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"invalid float value: {text!r}") from error
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number above 0, not {text}")
+    if not _LEAST_RATIO <= number <= _MOST_RATIO:  # a NaN is not
+        raise argparse.ArgumentTypeError(f"expected a number from {_LEAST_RATIO} to {_MOST_RATIO}, not {text}")
     return number
 
 
@@ -82,22 +84,26 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _subject(arguments: argparse.Namespace) -> Subject:
-    from pathlib import Path
+    import os
 
     from tilec.cli.trial import check_ctas, check_shape, parse_shape
     from tilec.driver import find_kernel
-    from tilec.source import parse_file
+    from tilec.source import parse_text
+    from tilec.source_text import read_source, refuse_python
     from tilec.spec import parse_pipeline
     from tilec.timeline import Request, make
 
     parse_pipeline(arguments.pipeline)
     shape = None if arguments.shape is None else parse_shape(arguments.shape)
-    program = parse_file(arguments.file)
+    source = read_source(arguments.file)  # once: a pipe has nothing more
+    refuse_python(arguments.file)
+    program = parse_text(source, arguments.file)
     if shape is not None:
         check_shape(find_kernel(program), shape)
     request = Request(arguments.pipeline, arguments.target, shape, arguments.ctas, arguments.costs, arguments.ratio)
-    source = Path(arguments.file).read_text(encoding="utf-8")
-    subject = make(program, request, file=Path(arguments.file).name, source=source)
+    # What of a name is no text cannot be written as text either.
+    name = os.fsencode(PurePath(arguments.file).name).decode(errors="replace")
+    subject = make(program, request, file=name, source=source)
     check_ctas(subject.at, arguments.ctas)
     return subject
 

@@ -17,13 +17,14 @@ const Chart = (() => {
     focus(index) {
       const span = this.trace.spans[index],
         length = this.to - this.from;
-      if (span.start < this.from || span.end > this.to) {
+      const away = span.start < this.from || span.end > this.to;
+      if (away) {
         this.from = (span.start + span.end) / 2 - length / 2;
         this.to = this.from + length;
         this.clamp();
       }
       this.active = index;
-      this.draw();
+      if (away || !this.element(index)) this.draw();
       this.element(index)?.focus({ preventScroll: false });
       this.activate(index);
     }
@@ -154,14 +155,14 @@ const Chart = (() => {
       if (first) this.focus(this.pinned ?? first.index);
     }
 
-    laneOf(index) {
-      return this.layout.lanes.findIndex((lane) => lane.spans.some((span) => span.index === index));
+    /** The spans of the lane that a span is in. */
+    beside(index) {
+      return this.layout.lanes[this.layout.places.get(index).lane].spans;
     }
 
     step(index, by) {
-      const list = this.layout.lanes[this.laneOf(index)].spans,
-        at = list.findIndex((span) => span.index === index) + by;
-      if (list[at]) this.focus(list[at].index);
+      const next = this.beside(index)[this.layout.places.get(index).at + by];
+      if (next) this.focus(next.index);
     }
 
     toEnd(index, at) {
@@ -173,7 +174,7 @@ const Chart = (() => {
         this.draw();
         return;
       }
-      this.focus(this.layout.lanes[this.laneOf(index)].spans.at(at).index);
+      this.focus(this.beside(index).at(at).index);
     }
 
     /** To the span of the next lane that is nearest in time. */
@@ -183,7 +184,7 @@ const Chart = (() => {
         return;
       }
       const time = this.trace.spans[index].start;
-      for (let at = this.laneOf(index) + by; this.layout.lanes[at]; at += by) {
+      for (let at = this.layout.places.get(index).lane + by; this.layout.lanes[at]; at += by) {
         const { spans } = this.layout.lanes[at];
         if (!spans.length) continue;
         const distance = (span) => Math.abs(this.trace.spans[span.index].start - time);

@@ -27,7 +27,10 @@ def chrome_trace(subject: Subject) -> str:
         "kernel": subject.heading,
         "unit": "MMA of a K tile, shown as 1 us" if gigahertz is None else f"cycles at {gigahertz:g} GHz",
     }
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}, indent=1) + "\n"
+    return (
+        json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}, indent=1, allow_nan=False)
+        + "\n"
+    )
 
 
 def _names(subject: Subject, lanes: list[Row]) -> Iterator[_Event]:

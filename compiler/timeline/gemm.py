@@ -38,9 +38,8 @@ class Gemm:
     """MMAs that may still run when a slot is loaded again."""
     persistent: bool
     ktiles: int
-    tiles: int
-    """Output tiles of a CTA."""
-    ctas: int
+    tiles: tuple[int, ...]
+    """Output tiles of each CTA, in the order in which they start."""
     resident: int
     macs: int
     """Multiply-adds of a K tile."""
@@ -87,7 +86,17 @@ def gemm_of(ctas: Sequence[Recording], resident: int) -> Gemm:
     flow, *roles = recording.flows
     if roles:
         raise NoGemm("This kernel has roles of its own, so there is no pipeline pass whose choice could be another.")
-    return _Loop(flow).facts(recording, len(ctas), resident)
+    return _Loop(flow).facts(recording, tuple(cta.tiles for cta in ctas), resident)
+
+
+def bytes_of_mma(recording: Recording) -> int:
+    """What TMA loads for an MMA, on average over all of them; what no MMA reads counts where they read nothing that is loaded."""
+    done = [step for flow in recording.flows for step in flow]
+    mmas = [step for step in done if isinstance(step, steps.Mma)]
+    loads = [step for step in done if isinstance(step, steps.Load)]
+    read = {slot for mma in mmas for slot in mma.reads}
+    total = sum(load.bytes for load in loads if load.slot in read) or sum(load.bytes for load in loads)
+    return max(round(total / max(len(mmas), 1)), 1)
 
 
 class _Loop:
@@ -96,7 +105,10 @@ class _Loop:
     def __init__(self, flow: Sequence[Step]) -> None:
         self.flow = flow
         self.loads = [step for step in flow if isinstance(step, steps.Load)]
+        self.expects = [step for step in flow if isinstance(step, steps.Expect)]
         self.mmas = [step for step in flow if isinstance(step, steps.Mma)]
+        self.commits = [step for step in flow if isinstance(step, steps.Commit)]
+        self.waits = [step for step in flow if isinstance(step, steps.Wait)]
         if not self.mmas:
             raise NoGemm("This kernel multiplies no tiles at this shape.")
         if not self.loads:
@@ -104,14 +116,12 @@ class _Loop:
                 "Threads copy the tiles of this kernel, so there are no loads of TMA to run ahead: see the pass tma."
             )
 
-    def facts(self, recording: Recording, ctas: int, resident: int) -> Gemm:
-        full = self._one({step.barrier[0] for step in self.loads}, "Its loads complete on several arrays of barriers.")
-        commits = [step for step in self.flow if isinstance(step, steps.Commit)]
-        done = self._one({step.barrier[0] for step in commits}, "Its MMAs complete on several arrays of barriers.")
+    def facts(self, recording: Recording, tiles: tuple[int, ...], resident: int) -> Gemm:
+        full, done = self._barriers()
         macs = self._one({step.macs for step in self.mmas}, "Its MMAs are not all of one size.")
         counts = [sum(step.tile == tile for step in self.mmas) for tile in range(recording.tiles)]
         ktiles = self._one(set(counts), "Its output tiles have loops of different lengths.")
-        if len(commits) != len(self.mmas):
+        if len(self.commits) != len(self.mmas):
             raise NoGemm("It multiplies several times in one turn of its loop.")
         persistent = any(isinstance(step, steps.Schedule) for step in self.flow)
         last = max(i for i, step in enumerate(self.flow) if isinstance(step, steps.Wait))
@@ -123,11 +133,10 @@ class _Loop:
             lag=self._lag(done, sum(name == done for name, _ in recording.counts)),
             persistent=persistent,
             ktiles=ktiles,
-            tiles=recording.tiles,
-            ctas=ctas,
+            tiles=tiles,
             resident=resident,
             macs=macs,
-            loads=self._operands(),
+            loads=self._operands(ktiles),
             full=full,
             done=done,
             lines=self._lines(full, done),
@@ -135,6 +144,21 @@ class _Loop:
             epilogue=tuple(_fields(step) for step in tail[:cut] if _is_of_threads(step)),
             after=tuple(_fields(step) for step in tail[cut:] if _is_of_threads(step)),
         )
+
+    def _barriers(self) -> tuple[str, str]:
+        """The names of those of the loads and of the MMAs. A kernel that is at fault may lack any part of what they are for."""
+        if not self.expects:
+            raise NoGemm("No bytes are announced for its loads.")
+        if not self.commits:
+            raise NoGemm("No barrier tells when its MMAs are complete.")
+        if any(isinstance(step, steps.Arrive) for step in self.flow):
+            raise NoGemm("Its threads arrive at barriers themselves.")
+        full = self._one({step.barrier[0] for step in self.loads}, "Its loads complete on several arrays of barriers.")
+        done = self._one({step.barrier[0] for step in self.commits}, "Its MMAs complete on several arrays of barriers.")
+        for name, what in ((full, "loads"), (done, "MMAs")):
+            if all(step.barrier[0] != name for step in self.waits):
+                raise NoGemm(f"Nothing waits for its {what}.")
+        return full, done
 
     @staticmethod
     def _one(values: set[_Value], otherwise: str) -> _Value:
@@ -152,28 +176,32 @@ class _Loop:
 
     def _lag(self, done: str, slots: int) -> int:
         """How far behind the first commit the first wait for an MMA is, round the ring of their barriers."""
-        commit = self.flow[self._first(_is(steps.Commit))]
-        wait = next(step for step in self.flow if isinstance(step, steps.Wait) and step.barrier[0] == done)
-        assert isinstance(commit, steps.Commit)
-        return (commit.barrier[1] - wait.barrier[1]) % slots
+        wait = next(step for step in self.waits if step.barrier[0] == done)
+        return (self.commits[0].barrier[1] - wait.barrier[1]) % slots
 
-    def _operands(self) -> tuple[Operand, ...]:
-        first = self.loads[0].barrier
-        count = next((i for i, load in enumerate(self.loads) if load.barrier != first), len(self.loads))
-        expect = self.flow[self._first(_is(steps.Expect))]
-        assert isinstance(expect, steps.Expect)
-        size, number = 0, 0
-        while size < expect.bytes and number < count:
-            size, number = size + self.loads[number].bytes, number + 1
-        if size != expect.bytes or len(self.loads) % number:
-            raise NoGemm("Its stages are not all loaded alike.")
-        return tuple(self._operand(i, number) for i in range(number))
+    def _operands(self, ktiles: int) -> tuple[Operand, ...]:
+        """One for each slot that an MMA reads: a stage is announced at once, and loaded like every other."""
+        if len(self.expects) != len(self.mmas):
+            raise NoGemm("The bytes of a stage are not announced at once.")
+        number, rest = divmod(len(self.loads), len(self.mmas))
+        for i, (expect, mma) in enumerate(zip(self.expects, self.mmas, strict=True)):
+            stage = self.loads[i * number : (i + 1) * number]
+            if (
+                rest
+                or [(load.slot.name, load.bytes) for load in stage]
+                != [(load.slot.name, load.bytes) for load in self.loads[:number]]
+                or sorted(load.slot for load in stage) != sorted(set(mma.reads))
+                or any(load.barrier != expect.barrier for load in stage)
+                or sum(load.bytes for load in stage) != expect.bytes
+            ):
+                raise NoGemm("Its stages are not all loaded alike, each with what its MMA reads.")
+        return tuple(self._operand(i, number, ktiles) for i in range(number))
 
-    def _operand(self, index: int, number: int) -> Operand:
+    def _operand(self, index: int, number: int, ktiles: int) -> Operand:
         load = self.loads[index]
         view, origin = _place(load.place)
         stride = None
-        if index + number < len(self.loads) and self.loads[index + number].tile == load.tile:
+        if ktiles > 1:
             _, following = _place(self.loads[index + number].place)
             stride = tuple(there - here for here, there in zip(origin, following, strict=True))
         return Operand(load.slot[0], view, load.bytes, line_of(load), origin, stride)

@@ -7,9 +7,11 @@ const Layout = (() => {
     TOP = 52,
     BOTTOM = 24;
 
-  /** Rows of the drawing: a lane has one for each slot of the ring, or as many as spans of it overlap. */
+  /** Rows of the drawing: a lane has one for each slot of the ring, or as many as spans of it overlap. `places` tells of a span where
+      it stands: its lane, and the how many-th of it it is. */
   function layout(trace) {
-    const lanes = [];
+    const lanes = [],
+      places = new Map();
     let y = TOP;
     for (const name of trace.lanes) {
       const list = [...trace.spans.keys()].filter((i) => trace.spans[i].lane === name);
@@ -17,11 +19,25 @@ const Layout = (() => {
         own = list.map((i) => trace.spans[i]);
       const rows = (name === "TMA" && bySlot(own)) || pack(own),
         count = Math.max(1, ...rows.map((row) => row + 1));
-      const spans = list.map((i, at) => ({ index: i, y: y + rows[at] * (height + 2) }));
-      lanes.push({ name, y, height, spans, bottom: y + count * (height + 2) - 2 });
+      const spans = list.map((index, at) => {
+        const look = looks(trace.spans[index]);
+        return { index, y: y + rows[at] * (height + 2), look, row: `${rows[at]} ${look}` };
+      });
+      spans.forEach((span, at) => places.set(span.index, { y: span.y, height, lane: lanes.length, at }));
+      const sight = new Sight(
+        spans,
+        ({ index }) => trace.spans[index].start,
+        ({ index }) => trace.spans[index].end,
+      );
+      lanes.push({ name, y, height, spans, sight, bottom: y + count * (height + 2) - 2 });
       y += count * (height + 2) - 2 + LANE_GAP;
     }
-    return { lanes, height: y - LANE_GAP + BOTTOM };
+    return { lanes, places, height: y - LANE_GAP + BOTTOM };
+  }
+
+  /** Of a span, as classes. */
+  function looks({ kind, stage }) {
+    return stage === null || kind === "store" ? kind : `${kind} s${stage % 8}`;
   }
 
   /** A row for each slot, unless loads of one slot overlap: they are those of several CTAs. */

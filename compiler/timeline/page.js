@@ -12,17 +12,27 @@ const Page = (() => {
   /** The schedules of this page are offered only where they give what was compiled. */
   function check() {
     if (!data.gemm) return data.why_not;
-    const { mode, depth, lag, ktiles } = data.gemm;
-    const given = Schedules.costsFor(data.costs.kind, data.costs.ratio, data.gemm, data.costs.chip);
-    const model = Trace.kpis(Schedules.play(data.gemm, { mode, depth, lag, ktiles }, given));
+    const model = remade();
     const close = (a, b) => Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(b));
     const same =
+      model !== null &&
       close(model.makespan, data.kpis.makespan) &&
       close(model.idle, data.kpis.idle) &&
       model.loads_in_flight === data.kpis.loads_in_flight;
     return same
       ? null
       : "The tiles of this kernel do more than the plain GEMM loop that this page knows: its other schedules would not be those of this kernel.";
+  }
+
+  /** The figures of the compiled schedule as this page makes it; null where that comes to a wait that never ends. */
+  function remade() {
+    const { mode, depth, lag, ktiles } = data.gemm;
+    const given = Schedules.costsFor(data.costs.kind, data.costs.ratio, data.gemm, data.costs.chip);
+    try {
+      return Trace.kpis(Schedules.play(data.gemm, { mode, depth, lag, ktiles }, given));
+    } catch {
+      return null;
+    }
   }
 
   function head() {

@@ -7,17 +7,19 @@ from html import escape
 from importlib.resources import files
 
 from tilec.timeline.document import document
+from tilec.timeline.size import check_spans
 from tilec.timeline.subject import Subject
 
 _SCRIPTS = (
-    "waiting.js", "trace.js", "replay.js", "schedules.js", "state.js", "dom.js", "words.js", "layout.js", "scenery.js", "drawing.js",
-    "chart.js", "figures.js", "panels.js", "sweep.js", "page.js",
+    "waiting.js", "trace.js", "replay.js", "schedules.js", "state.js", "dom.js", "words.js", "sight.js", "layout.js", "scenery.js",
+    "drawing.js", "chart.js", "figures.js", "panels.js", "sweep.js", "page.js",
 )  # fmt: skip
 """In the order in which they use each other."""
 
 
 def page(subject: Subject) -> str:
-    """The page of a timeline; its data is embedded as JSON."""
+    """The page of a timeline; its data is embedded as JSON. Raises TilecError for one that is too large to be explored."""
+    check_spans(subject.at, subject.trace, "a page")
     parts = {
         "title": escape(f"{subject.kernel}: timeline"),
         "style": _text("page.css"),

@@ -2,7 +2,8 @@
 /* What stands around the drawing: legend, details, the program, tables. */
 const Panels = (() => {
   const { $, element, make } = Dom,
-    { title, small } = Words;
+    { title, small } = Words,
+    MOST_ROWS = 1000;
 
   // ---- legend, details, program
 
@@ -164,21 +165,28 @@ const Panels = (() => {
 
   // ---- tables
 
-  function rows(table, headings, lines, numeric) {
+  function rows(table, headings, lines, numeric, caption = "") {
     const cell = (tag, text, i) =>
       element(tag, { class: numeric.includes(i) ? "number" : null, scope: tag === "th" ? "col" : null }, text);
     table.replaceChildren(
+      ...(caption ? [element("caption", {}, caption)] : []),
       element("thead", {}, element("tr", {}, ...headings.map((text, i) => cell("th", text, i)))),
       element("tbody", {}, ...lines.map((line) => element("tr", {}, ...line.map((text, i) => cell("td", text, i))))),
     );
   }
 
   function table(trace, format) {
-    const text = (value) => (value === null ? "" : String(value));
+    const text = (value) => (value === null ? "" : String(value)),
+      count = (number) => number.toLocaleString("en"),
+      all = trace.spans.length;
+    const caption =
+      all > MOST_ROWS
+        ? `The first ${count(MOST_ROWS)} of ${count(all)} spans; ${count(all - MOST_ROWS)} are not shown. A .json for Perfetto has all of the compiled schedule.`
+        : "";
     rows(
       $("table"),
       ["lane", "kind", "start", "end", "tile", "K tile", "slot", "phase", "what", "why", "lines"],
-      trace.spans.map((span) => [
+      trace.spans.slice(0, MOST_ROWS).map((span) => [
         span.lane,
         span.kind,
         format.number(span.start),
@@ -192,6 +200,7 @@ const Panels = (() => {
         span.lines.join(", "),
       ]),
       [2, 3, 4, 5, 6, 7],
+      caption,
     );
   }
 

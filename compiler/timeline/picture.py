@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any, Literal
 
 from tilec.backend.timeline import Span
 from tilec.diagnostics import TilecError
 from tilec.timeline.rows import colour, number, rows
+from tilec.timeline.size import check_spans
 from tilec.timeline.subject import Subject
 
 Format = Literal["png", "svg"]
@@ -16,10 +18,13 @@ _INK, _SOFT, _IDLE = "#1c1b19", "#6b645b", "#f7e3da"
 _WIDTH_INCHES, _ROW_INCHES = 14.0, 0.42
 _LEAST_SHARE = 0.02
 """Of the picture's width, for a label inside a span."""
+_MOST_ARROWS = 250
+"""Beyond, they would hide what they join."""
 
 
 def picture(subject: Subject, format: Format) -> bytes:
-    """The bytes of a file. Raises TilecError where matplotlib is not installed."""
+    """The bytes of a file. Raises TilecError for a timeline that is too large, and where matplotlib is not installed."""
+    check_spans(subject.at, subject.trace, "a picture")
     try:
         matplotlib: Any = importlib.import_module("matplotlib")
         figures: Any = importlib.import_module("matplotlib.figure")
@@ -35,9 +40,9 @@ def picture(subject: Subject, format: Format) -> bytes:
         for y, row in enumerate(lanes):
             if row.lane == "tensor core":
                 axes.barh(y, subject.trace.makespan, height=0.9, color=_IDLE, zorder=0)
-        for i, y in place.items():
-            _span(axes, subject.trace.spans[i], y, subject.trace.makespan)
-        for link in subject.trace.links:
+        for y, row in enumerate(lanes):
+            _row(axes, [subject.trace.spans[i] for i in row.spans], y, subject.trace.makespan)
+        for link in subject.trace.links if len(subject.trace.links) <= _MOST_ARROWS else ():
             ends = [(subject.trace.spans[i].end, place[i]) for i in (link.source, link.wait)]
             _arrow(axes, *ends)
         axes.set_yticks(range(len(lanes)), [row.name for row in lanes])
@@ -52,24 +57,29 @@ def picture(subject: Subject, format: Format) -> bytes:
     return file.getvalue()
 
 
-def _span(axes: Any, span: Span, y: int, makespan: float) -> None:
-    length = span.end - span.start
-    fill = colour(span)
-    axes.barh(
-        y,
-        length,
-        left=span.start,
-        height=0.8,
-        color=fill or "white",
-        edgecolor=_INK if fill else _SOFT,
-        linewidth=0.6,
-        linestyle="-" if fill else "--",
-        hatch="////" if span.phase == 1 and span.kind in ("load", "mma") else None,
-        zorder=2,
-    )
-    text = str(span.k) if span.kind in ("load", "mma") and span.k is not None else span.what.removeprefix("wait for ")
-    if span.kind in ("load", "mma", "wait") and length > makespan * _LEAST_SHARE * max(len(text) / 3, 0.5):
-        axes.text(span.start + length / 2, y, text, ha="center", va="center", fontsize=8, color=_INK, zorder=4)
+def _row(axes: Any, spans: Sequence[Span], y: int, makespan: float) -> None:
+    """Spans that look alike are one artist: there may be thousands."""
+    looks: dict[tuple[str | None, bool], list[tuple[float, float]]] = {}
+    for span in spans:
+        length = span.end - span.start
+        odd = span.phase == 1 and span.kind in ("load", "mma")
+        looks.setdefault((colour(span), odd), []).append((span.start, length))
+        text = (
+            str(span.k) if span.kind in ("load", "mma") and span.k is not None else span.what.removeprefix("wait for ")
+        )
+        if span.kind in ("load", "mma", "wait") and length > makespan * _LEAST_SHARE * max(len(text) / 3, 0.5):
+            axes.text(span.start + length / 2, y, text, ha="center", va="center", fontsize=8, color=_INK, zorder=4)
+    for (fill, odd), boxes in looks.items():
+        axes.broken_barh(
+            boxes,
+            (y - 0.4, 0.8),
+            facecolor=fill or "white",
+            edgecolor=_INK if fill else _SOFT,
+            linewidth=0.6,
+            linestyle="-" if fill else "--",
+            hatch="////" if odd else None,
+            zorder=2,
+        )
 
 
 def _arrow(axes: Any, source: tuple[float, int], wait: tuple[float, int]) -> None:

@@ -42,11 +42,7 @@ const Replay = (() => {
         place,
         barriers,
         roles: 0,
-        lastMma: null,
-        mmaEnd: 0,
         filled: new Map(),
-        groups: [],
-        openGroup: [],
       };
       const flow = this.flow(cta, 0, time),
         { start } = this.costs;
@@ -65,6 +61,10 @@ const Replay = (() => {
         at: 0,
         after: AT_FIRST,
         work: null,
+        lastMma: null,
+        mmaEnd: 0,
+        groups: [],
+        openGroup: [],
       };
       this.unfinished.add(flow);
       return flow;
@@ -165,9 +165,8 @@ const Replay = (() => {
     }
 
     commit(flow, step) {
-      const { cta } = flow,
-        done = cta.lastMma === null ? flow.time : cta.mmaEnd + this.costs.mma_latency;
-      this.arrival(flow, step.barrier, Math.max(done, flow.time), cta.lastMma, 1, 0);
+      const done = flow.lastMma === null ? flow.time : flow.mmaEnd + this.costs.mma_latency;
+      this.arrival(flow, step.barrier, Math.max(done, flow.time), flow.lastMma, 1, 0);
     }
 
     wait(flow, step) {
@@ -238,7 +237,7 @@ const Replay = (() => {
         { cta } = flow;
       flow.time += costs.mma_issue;
       const start = Math.max(flow.time, this.mmaFree);
-      this.mmaFree = cta.mmaEnd = start + step.macs / costs.mma_rate;
+      this.mmaFree = flow.mmaEnd = start + step.macs / costs.mma_rate;
       const loads = [
         ...new Set(
           step.reads
@@ -248,7 +247,7 @@ const Replay = (() => {
         ),
       ];
       for (const load of loads) Object.assign(this.drafts[load], { tile: step.tile, k: step.k });
-      cta.lastMma = this.draft(
+      flow.lastMma = this.draft(
         flow,
         "mma",
         flow.time,
@@ -259,7 +258,7 @@ const Replay = (() => {
       );
       if (new Set(loads.map((load) => this.drafts[load].stage)).size === 1) {
         const { stage, phase } = this.drafts[loads[0]];
-        Object.assign(this.drafts[cta.lastMma], { stage, phase });
+        Object.assign(this.drafts[flow.lastMma], { stage, phase });
       }
     }
 
@@ -273,22 +272,22 @@ const Replay = (() => {
         lane: "TMA store",
       });
       Object.assign(this.drafts[span], { stage: step.slot[1], k: null });
-      flow.cta.openGroup.push([this.storeFree, this.storeFree + costs.store_latency, span]);
+      flow.openGroup.push([this.storeFree, this.storeFree + costs.store_latency, span]);
     }
 
     commit_group(flow) {
-      const { cta } = flow;
-      if (!cta.openGroup.length) return;
-      cta.groups.push([
-        Math.max(...cta.openGroup.map((one) => one[0])),
-        Math.max(...cta.openGroup.map((one) => one[1])),
-        cta.openGroup.at(-1)[2],
+      const { openGroup } = flow;
+      if (!openGroup.length) return;
+      flow.groups.push([
+        Math.max(...openGroup.map((one) => one[0])),
+        Math.max(...openGroup.map((one) => one[1])),
+        openGroup.at(-1)[2],
       ]);
-      cta.openGroup = [];
+      flow.openGroup = [];
     }
 
     wait_group(flow, step) {
-      const { groups } = flow.cta,
+      const { groups } = flow,
         over = groups.slice(0, Math.max(groups.length - step.pending, 0)),
         which = step.read ? 0 : 1;
       flow.time += this.costs.wait;

@@ -247,16 +247,22 @@ const Schedules = (() => {
     return facts.loads.reduce((sum, load) => sum + load.bytes, 0) / costs.load_rate / (facts.macs / costs.mma_rate);
   }
 
-  /** A schedule played in time. `ctas` are executed one after another, `resident` at a time; with roles each place has one that goes on. */
+  /** A schedule played in time. CTAs are executed one after another, `resident` at a time; with roles each place has one that goes on,
+      and these take turns at the output tiles. */
   function play(facts, { mode, depth, ktiles, lag = defaultLag(depth) }, costs) {
-    const { ctas, resident } = facts,
-      places = Math.min(ctas, resident);
-    if (mode === "roles") {
-      const tiles = Math.ceil((facts.tiles * ctas) / places);
-      return Replay.replay(Array(places).fill(roles(facts, { depth, ktiles, tiles })), costs, resident);
-    }
-    const make = mode === "serial" ? serial : prefetch;
-    return Replay.replay(Array(ctas).fill(make(facts, { depth, lag, ktiles, tiles: facts.tiles })), costs, resident);
+    const { tiles, resident } = facts,
+      places = Math.min(tiles.length, resident),
+      total = tiles.reduce((sum, count) => sum + count, 0);
+    const shares = mode === "roles" ? Array.from({ length: places }, (_, i) => Math.ceil((total - i) / places)) : tiles;
+    const make = { serial, prefetch, roles }[mode],
+      made = new Map();
+    for (const count of shares)
+      if (!made.has(count)) made.set(count, make(facts, { depth, lag, ktiles, tiles: count }));
+    return Replay.replay(
+      shares.map((count) => made.get(count)),
+      costs,
+      resident,
+    );
   }
 
   return { play, costsFor, ratioOf, defaultLag };

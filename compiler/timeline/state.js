@@ -6,12 +6,15 @@ const State = (() => {
     LESSON_RATIO = 1.2;
 
   /** What the controls offer; and what was compiled, where that is beyond. */
-  const limits = ({ gemm }) => ({
-    depth: [1, Math.max(8, gemm?.depth ?? 1)],
-    ktiles: [1, Math.max(64, gemm?.ktiles ?? 1)],
-    ratio: [0.1, 4],
-    span: [0, Infinity],
-  });
+  function limits({ gemm, costs }) {
+    const ratios = [0.1, 4, costs.ratio ?? LESSON_RATIO, gemm ? Schedules.ratioOf(costs.chip, gemm) : LESSON_RATIO];
+    return {
+      depth: [1, Math.max(8, gemm?.depth ?? 1)],
+      ktiles: [1, Math.max(64, gemm?.ktiles ?? 1)],
+      ratio: [Math.min(...ratios), Math.max(...ratios)],
+      span: [0, Infinity],
+    };
+  }
 
   /** What was compiled. A `ratio` of null is that of the costs themselves; `span` is the one that is pinned. */
   function base(data) {
@@ -51,10 +54,12 @@ const State = (() => {
     return settled(state, data);
   }
 
-  /** Without a GEMM loop there is one schedule; and one that differs from what was compiled is not "as compiled". */
-  function settled(state, data) {
+  /** Without a GEMM loop there is one schedule; and one that differs from what was compiled is not "as compiled". The costs of the
+      compiled schedule have its ratio, unless another is set: an address and the controls lead to the same. */
+  function settled(given, data) {
     const first = base(data);
-    if (!data.gemm) return { ...first, span: state.span };
+    if (!data.gemm) return { ...first, span: given.span };
+    const state = given.costs === first.costs && given.ratio === null ? { ...given, ratio: first.ratio } : given;
     if (state.mode !== "compiled") return state;
     const { mode } = data.gemm,
       changed = (name) => state[name] !== first[name];

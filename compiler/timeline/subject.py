@@ -7,23 +7,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import BlockArgument, SSAValue
 
-from tilec.backend.protocol.extents import dims_of, extent_names
 from tilec.backend.timeline import Costs, Launch, Model, Trace, model_of, replay, steps
 from tilec.backend.timeline.steps import Recording
 from tilec.diagnostics import collect, fail
-from tilec.dialects.tile import CopyAsyncOp, GridOp, KernelOp, ScheduleOp, SmemType
+from tilec.dialects.tile import KernelOp
 from tilec.driver import Compiled, compile_module, find_kernel
 from tilec.passes.storage import plan, target_of
 from tilec.residency import residency
-from tilec.timeline.gemm import Gemm, NoGemm, gemm_of
+from tilec.timeline.gemm import Gemm, NoGemm, bytes_of_mma, gemm_of
+from tilec.timeline.size import are_few, recorded, small_shape
 from tilec.variants import for_shape
 
 CostKind = Literal["chip", "abstract"]
 DEFAULT_RATIO = 1.2
 """Of the abstract costs: the lesson's."""
-_DEFAULT_K_TILES, _DEFAULT_TILES, _OTHER_EXTENT = 8, 2, 256
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Subject:
     pipeline: str
     shape: Mapping[str, int]
     chosen: bool
-    """Nobody gave the shape."""
+    """Nobody gave the shape, and it is not fixed either."""
     trace: Trace
     model: Model
     costs: Costs
@@ -62,10 +60,8 @@ class Subject:
     """Why there is no other schedule to compare with."""
     memory: Memory | None
     """Of a CTA with a ring; None without one."""
-    ctas: int
-    """That the multiprocessor executes."""
-    tiles: int
-    """Output tiles of its first CTA."""
+    tiles: tuple[int, ...]
+    """Output tiles of each CTA that the multiprocessor executes."""
 
     @property
     def clock_ghz(self) -> float | None:
@@ -84,10 +80,12 @@ class Subject:
 
     @property
     def amount(self) -> str:
-        """``1 CTA of 1 output tile, 8 K tiles each``"""
-        ctas, tiles = (_many(self.ctas, "CTA"), _many(self.tiles, "output tile"))
-        loop = "" if self.gemm is None else f", {_many(self.gemm.ktiles, 'K tile')}{' each' if self.tiles > 1 else ''}"
-        return f"one multiprocessor: {ctas} of {tiles}{loop}"
+        """``one multiprocessor: 2 CTAs of 2 and 1 output tiles, 8 K tiles each``"""
+        *others, last = sorted(set(self.tiles), reverse=True)
+        tiles = f"{', '.join(map(str, others))} and {last} output tiles" if others else _many(last, "output tile")
+        each = " each" if max(self.tiles) > 1 else ""
+        loop = "" if self.gemm is None else f", {_many(self.gemm.ktiles, 'K tile')}{each}"
+        return f"one multiprocessor: {_many(len(self.tiles), 'CTA')} of {tiles}{loop}"
 
 
 def _many(count: int, what: str) -> str:
@@ -114,7 +112,7 @@ def make(program: ModuleOp, request: Request, *, file: str, source: str) -> Subj
     shape = request.shape
     if shape is None:
         with collect():  # it is compiled once more, with these extents
-            shape = _default_shape(find_kernel(_compile(program, request).asynchronous))
+            shape = small_shape(find_kernel(_compile(program, request).asynchronous))
     compiled = _compile(for_shape(program, shape), request)
     return _play(compiled, dict(shape), request, file=file, source=source)
 
@@ -123,42 +121,16 @@ def _compile(program: ModuleOp, request: Request) -> Compiled:
     return compile_module(program, pipeline=request.pipeline, target=request.target, emit="tile")
 
 
-def _default_shape(kernel: KernelOp) -> dict[str, int]:
-    """An extent for each name in the kernel's views: few tiles, so that each can be seen."""
-    names = extent_names(kernel)
-    shape: dict[str, int] = {}
-    ruler = next((op for op in kernel.walk() if isinstance(op, GridOp | ScheduleOp)), None)
-    outer: Sequence[tuple[str, int]] = () if ruler is None else _named(ruler.view, ruler.step)
-    shape |= dict(outer)
-    for op in kernel.walk():
-        if isinstance(op, CopyAsyncOp) and op.is_load and op.dest is not None:
-            tile = op.dest.type
-            assert isinstance(tile, SmemType)
-            loop = {name: _DEFAULT_K_TILES * extent for name, extent in _named(op.source, tile.shape)}
-            shape = loop | shape
-    if isinstance(ruler, ScheduleOp) and outer:
-        name, step = outer[0]
-        shape[name] = _DEFAULT_TILES * step
-    of_output = [name for name, _ in outer]
-    ordered = [*of_output, *(name for name in names if name not in of_output)]
-    return {name: shape.get(name, _OTHER_EXTENT) for name in ordered}
-
-
-def _named(view: SSAValue, extents: Sequence[int]) -> Sequence[tuple[str, int]]:
-    if not isinstance(view, BlockArgument):
-        return ()
-    return [(dim, extent) for dim, extent in zip(dims_of(view), extents, strict=False) if isinstance(dim, str)]
-
-
 def _play(compiled: Compiled, shape: Mapping[str, int], request: Request, *, file: str, source: str) -> Subject:
     module = compiled.asynchronous
     kernel = find_kernel(module)
-    few = request.shape is None and request.ctas is None and _is_persistent(kernel)
-    launch = Launch.of(module, shape, ctas=1 if few else request.ctas)
+    launch = Launch.of(module, shape, ctas=request.ctas)
     if launch.ctas >= launch.multiprocessors:
         resident = max(residency(compiled).ctas, 1)
         launch = Launch.of(module, shape, resident=resident, ctas=request.ctas)
-    recordings = launch.busiest()
+    elif request.shape is None and request.ctas is None and launch.group is not None and are_few(launch):
+        launch = Launch.of(module, shape, ctas=1)
+    recordings = recorded(launch, kernel, request.ctas)
     if not recordings:
         fail(kernel, "this shape has no output tile: there is nothing to show", "give extents above 0")
     gemm, why_not = _gemm(recordings, launch.resident)
@@ -176,7 +148,7 @@ def _play(compiled: Compiled, shape: Mapping[str, int], request: Request, *, fil
         target=kernel.target.data,
         pipeline=request.pipeline,
         shape=shape,
-        chosen=request.shape is None,
+        chosen=request.shape is None and bool(shape),
         trace=replay(recordings, costs, resident=launch.resident),
         model=model,
         costs=costs,
@@ -185,13 +157,8 @@ def _play(compiled: Compiled, shape: Mapping[str, int], request: Request, *, fil
         gemm=gemm,
         why_not=why_not,
         memory=None if gemm is None else _memory(kernel, gemm),
-        ctas=len(recordings),
-        tiles=recordings[0].tiles,
+        tiles=tuple(recording.tiles for recording in recordings),
     )
-
-
-def _is_persistent(kernel: KernelOp) -> bool:
-    return any(isinstance(op, ScheduleOp) for op in kernel.walk())
 
 
 def _memory(kernel: KernelOp, gemm: Gemm) -> Memory:
@@ -210,8 +177,8 @@ def _costs(
     chip: Costs, kind: CostKind, ratio: float | None, recordings: Sequence[Recording], gemm: Gemm | None
 ) -> Costs:
     if kind == "abstract":
-        done = [step for recording in recordings[:1] for flow in recording.flows for step in flow]
-        load_bytes = next((step.bytes for step in done if isinstance(step, steps.Expect)), 1)
+        done = (step for flow in recordings[0].flows for step in flow)
         macs = next((step.macs for step in done if isinstance(step, steps.Mma)), 1)
-        return Costs.abstract(ratio=DEFAULT_RATIO if ratio is None else ratio, load_bytes=load_bytes, macs=macs)
+        ratio = DEFAULT_RATIO if ratio is None else ratio
+        return Costs.abstract(ratio=ratio, load_bytes=bytes_of_mma(recordings[0]), macs=macs)
     return chip if ratio is None or gemm is None else gemm.with_ratio(chip, ratio)

@@ -11,18 +11,33 @@ const Sweep = (() => {
     LEFT = 64,
     RIGHT = 96,
     TOP = 14,
-    BOTTOM = 30;
+    BOTTOM = 30,
+    SLICE = 20; // milliseconds
 
+  let latest = 0;
+
+  /** Play all of them, some milliseconds at a time, and draw; a later call takes the place of one that is not over. */
   function draw(host, state, data, format, choose) {
-    const given = State.costs(state, data),
-      { ktiles } = state,
-      WIDTH = Math.max(host.clientWidth, 280);
-    const lines = MODES.map(([mode, colour, dash]) => ({
-      mode,
-      colour,
-      dash,
-      values: DEPTHS.map((depth) => Schedules.play(data.gemm, { mode, depth, ktiles }, given).makespan),
-    }));
+    const mine = (latest += 1),
+      given = State.costs(state, data),
+      { ktiles } = state;
+    const lines = MODES.map(([mode, colour, dash]) => ({ mode, colour, dash, values: [] })),
+      todo = lines.flatMap((line) => DEPTHS.map((depth) => [line, depth]));
+    const go = () => {
+      if (mine !== latest) return;
+      for (const begin = performance.now(); todo.length && performance.now() - begin < SLICE;) {
+        const [{ mode, values }, depth] = todo.shift();
+        const same = mode === "serial" && values.length; // it has one slot
+        values.push(same ? values[0] : Schedules.play(data.gemm, { mode, depth, ktiles }, given).makespan);
+      }
+      if (todo.length) setTimeout(go);
+      else paint(host, lines, state, data, format, choose);
+    };
+    go();
+  }
+
+  function paint(host, lines, state, data, format, choose) {
+    const WIDTH = Math.max(host.clientWidth, 280);
     const most = Math.max(...lines.flatMap((line) => line.values)) * 1.06;
     const x = (depth) => LEFT + ((depth - 1) / 7) * (WIDTH - LEFT - RIGHT),
       y = (value) => HEIGHT - BOTTOM - (value / most) * (HEIGHT - TOP - BOTTOM);

@@ -26,6 +26,7 @@ _LEAST_CELLS = 1.5
 """Of an MMA where the whole trace is drawn; with fewer, two of them cannot be told apart."""
 _CUT_CELLS = 3
 """Of an MMA where only the start and the end of a trace are drawn."""
+_LEAST_WIDTH = 20
 _TICK = 12
 _BETWEEN = "   "
 
@@ -50,14 +51,16 @@ class _Window:
 
 
 def drawing(subject: Subject, width: int) -> list[Text]:
-    """Lines of at most `width` characters: the lanes, an axis, figures and what the characters mean."""
+    """Lines of at most `width` characters, or 20: the lanes, an axis, figures and what the characters mean. Half of a narrow line
+    is kept for the cells, and the names of the lanes are cut."""
     trace = subject.trace
     lanes = rows(trace)
-    names = max((len(row.name) for row in lanes), default=0) + 2
-    parts = _windows(trace, max(width - names - 1, 20))
+    width = max(width, _LEAST_WIDTH)
+    names = min(max((len(row.name) for row in lanes), default=0) + 2, width // 2)
+    parts = _windows(trace, width - names - 1)
     lines = [*_folded(subject.heading, width, "bold"), *_folded(subject.amount, width)]
     if subject.chosen:
-        lines.append(Text("a small shape, since none is given (--shape M=..,N=..,K=..)"[:width]))
+        lines += _folded("a small shape, since none is given (--shape M=..,N=..,K=..)", width)
     for i, window in enumerate(parts):
         lines.append(Text())
         if i:
@@ -102,7 +105,7 @@ def _row(trace: Trace, row: Row, window: _Window, names: int) -> Text:
             continue
         for at in window.cells(span):
             cells[at] = (_cell(span), _style(span))
-    line = Text(row.name.ljust(names))
+    line = Text(row.name[: names - 1].ljust(names))
     for character, style in cells:
         line.append(character, style or None)
     line.rstrip()

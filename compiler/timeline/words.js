@@ -1,16 +1,13 @@
 "use strict";
 /* How times and spans are told. */
 const Words = (() => {
+  const DIGITS = [0, 1, 2].map((most) => new Intl.NumberFormat("en", { maximumFractionDigits: most }));
+
   /** How times are written: in the unit of the costs, and in nanoseconds where that is a cycle. */
   function formatter(kind, clock) {
     const whole = kind === "chip";
-    const number = (time) => {
-      const digits = whole && Math.abs(time) >= 100 ? 0 : whole ? 1 : 2;
-      return time.toLocaleString("en", { maximumFractionDigits: digits });
-    };
-    const nanoseconds = whole
-      ? (time) => (time / clock).toLocaleString("en", { maximumFractionDigits: time / clock >= 100 ? 0 : 1 })
-      : null;
+    const number = (time) => DIGITS[whole && Math.abs(time) >= 100 ? 0 : whole ? 1 : 2].format(time);
+    const nanoseconds = whole ? (time) => DIGITS[time / clock >= 100 ? 0 : 1].format(time / clock) : null;
     const long = (time) => `${number(time)} ${whole ? "cycles" : "MMAs"}${whole ? ` (${nanoseconds(time)} ns)` : ""}`;
     return { unit: whole ? "cycles" : "unit: one MMA", short: whole ? "cycles" : "MMAs", number, nanoseconds, long };
   }

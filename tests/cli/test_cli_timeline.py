@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,9 +170,13 @@ def test_a_lowered_kernel_is_refused(examples: Path, cli: Callable[..., Any]) ->
     ("argument", "problem"),
     [
         ("--ratio=x", "argument --ratio: invalid float value: 'x'"),
-        ("--ratio=0", "argument --ratio: expected a number above 0, not 0"),
-        ("--ratio=nan", "argument --ratio: expected a number above 0, not nan"),
-        ("--ratio=inf", "argument --ratio: expected a number above 0, not inf"),
+        ("--ratio=0", "argument --ratio: expected a number from 0.001 to 1000, not 0"),
+        ("--ratio=nan", "argument --ratio: expected a number from 0.001 to 1000, not nan"),
+        ("--ratio=inf", "argument --ratio: expected a number from 0.001 to 1000, not inf"),
+        ("--ratio=-1", "argument --ratio: expected a number from 0.001 to 1000, not -1"),
+        ("--ratio=1e300", "argument --ratio: expected a number from 0.001 to 1000, not 1e300"),
+        ("--ratio=1000.1", "argument --ratio: expected a number from 0.001 to 1000, not 1000.1"),
+        ("--ratio=0.0009", "argument --ratio: expected a number from 0.001 to 1000, not 0.0009"),
         ("--ctas=0", "argument --ctas: expected an integer from 1 on, not 0"),
         ("--costs=free", "argument --costs: invalid choice: 'free'"),
     ],
@@ -185,3 +192,63 @@ def test_the_trace_names_the_program(examples: Path, tmp_path: Path, cli: Callab
     about = json.loads((tmp_path / "t.json").read_text())["otherData"]
     assert about["program"] == "gemm.tile"
     assert about["kernel"] == "gemm for sm_100a, tma,pipeline(2), M=128 N=128 K=512"
+
+
+@pytest.mark.parametrize("ratio", ["0.001", "1000"])
+@pytest.mark.parametrize("ending", ["html", "json"])
+def test_the_ratios_at_the_limits(
+    ratio: str, ending: str, examples: Path, tmp_path: Path, cli: Callable[..., Any]
+) -> None:
+    for costs in ("chip", "abstract"):
+        options = (f"--ratio={ratio}", f"--costs={costs}", "-o", tmp_path / f"t.{ending}")
+        assert cli("timeline", examples / "gemm.tile", _PIPELINE, *options).code == 0
+
+
+def test_a_pipe_is_read_once(examples: Path, tmp_path: Path) -> None:
+    """The page has the program that was compiled, and nothing waits for more of it."""
+    text, out = (examples / "gemm.tile").read_bytes(), tmp_path / "t.html"
+    command = [sys.executable, "-m", "tilec", "timeline", "/dev/stdin", _PIPELINE, "-o", str(out)]
+    finished = subprocess.run(command, input=text, capture_output=True, timeout=60, check=False)
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    assert embedded(out)["source"] == text.decode()
+    assert embedded(out)["file"] == "stdin"
+
+
+def test_a_named_pipe_is_read_once(examples: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
+    text, pipe, out = (examples / "gemm.tile").read_text(), tmp_path / "pipe", tmp_path / "t.html"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(text,), daemon=True)
+    writer.start()
+    reader = threading.Thread(target=cli, args=("timeline", pipe, _PIPELINE, "-o", out), daemon=True)
+    reader.start()
+    reader.join(timeout=30)
+    assert not reader.is_alive()
+    assert embedded(out)["source"] == text
+
+
+def test_a_python_file_is_refused(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    (tmp_path / "kernel.py").write_text("import tilec\n")
+    finished = cli("timeline", tmp_path / "kernel.py")
+    assert (finished.code, finished.out) == (1, "")
+    assert finished.err == (
+        f"error: {tmp_path}/kernel.py is Python, and what is read here is tile code\n"
+        "hint: call its tilec.jit function from Python; its `ir()` returns the tile code of the last call\n"
+    )
+
+
+@pytest.mark.parametrize("ending", ["html", "json", "svg"])
+def test_a_name_that_is_no_text(ending: str, examples: Path, tmp_path: Path, cli: Callable[..., Any]) -> None:
+    if ending == "svg":
+        pytest.importorskip("matplotlib")
+    file, out = tmp_path / os.fsdecode(b"b\xff.tile"), tmp_path / f"t.{ending}"
+    file.write_text((examples / "gemm.tile").read_text())
+    finished = cli("timeline", file, _PIPELINE, "-o", out)
+    assert (finished.code, finished.err) == (0, "")
+    if ending == "html":
+        assert embedded(out)["file"] == "b\N{REPLACEMENT CHARACTER}.tile"
+
+
+def embedded(page: Path) -> dict[str, Any]:
+    """The data of a page."""
+    _, _, rest = page.read_text(encoding="utf-8").partition('<script type="application/json" id="document">')
+    return json.loads(rest.partition("</script>")[0])

@@ -30,6 +30,18 @@ def subject_of() -> Callable[..., Subject]:
     return subject
 
 
+@pytest.fixture
+def gemm(examples: Path, subject_of: Callable[..., Subject]) -> Subject:
+    """A ring of two, one output tile, 8 K tiles."""
+    return subject_of(examples / "gemm.tile", pipeline="tma,pipeline(2)")
+
+
+@pytest.fixture
+def keys() -> Any:
+    """Names of keys."""
+    return pytest.importorskip("selenium.webdriver.common.keys").Keys
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Debian's chromium, driven through its own driver."""

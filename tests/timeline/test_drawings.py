@@ -86,9 +86,26 @@ def test_an_odd_round_is_underlined_and_a_slot_has_its_colour(gemm: Subject) -> 
     assert styles == {"TMA 0": {"black on #56b4e9"}, "TMA 1": {"underline black on #e69f00"}}
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 132, 200])
+@pytest.mark.parametrize("width", [20, 21, 30, 40, 60, 80, 132, 200])
 def test_it_fits(width: int, gemm: Subject) -> None:
     assert max(map(len, lines(gemm, width))) <= width
+
+
+def test_it_is_20_wide_at_least(gemm: Subject) -> None:
+    assert lines(gemm, 5) == lines(gemm, 20)
+
+
+def test_half_of_a_narrow_line_is_for_the_cells(gemm: Subject) -> None:
+    """20: names of 9 and a blank, 9 cells of 20 / 9 units, a margin."""
+    drawn = lines(replace(gemm, trace=HAND_MADE, chosen=False), 20)
+    start = next(i for i, line in enumerate(drawn) if line.startswith("cycles"))
+    assert drawn[start : start + 5] == [
+        "cycles    |0",
+        "TMA 0     0000",
+        "TMA 1       1111111",
+        "tensor co .....0000",
+        "threads   -----",
+    ]
 
 
 def test_a_long_trace_says_what_it_leaves_out(examples: Path, subject_of: Callable[..., Subject]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from page_driver import kpi, press, state
 
 from tilec.timeline import Subject
 from tilec.timeline.page import page
@@ -18,29 +20,6 @@ from tilec.timeline.rows import KIND_COLOURS, STAGE_COLOURS
 
 _STEP7 = Path(__file__).resolve().parents[1] / "protocol" / "step7_roles.tile"
 _CSS = Path(__file__).resolve().parents[2] / "compiler" / "timeline" / "page.css"
-
-
-@pytest.fixture
-def gemm(examples: Path, subject_of: Callable[..., Subject]) -> Subject:
-    return subject_of(examples / "gemm.tile", pipeline="tma,pipeline(2)")
-
-
-@pytest.fixture
-def keys() -> Any:
-    return pytest.importorskip("selenium.webdriver.common.keys").Keys
-
-
-def kpi(browser: Any, name: str) -> str:
-    return browser.find_element("id", f"kpi-{name}").text
-
-
-def press(browser: Any, *what: str) -> None:
-    for key in what:
-        browser.switch_to.active_element.send_keys(key)
-
-
-def state(browser: Any) -> dict[str, Any]:
-    return browser.execute_script("return { ...Page.state }")
 
 
 # ---- one file
@@ -95,76 +74,7 @@ def test_the_colours_are_those_of_the_other_drawings() -> None:
     assert {kind: found[names[kind]] for kind in KIND_COLOURS} == KIND_COLOURS
 
 
-# ---- controls
-
-
-def test_the_address_tells_the_schedule(gemm: Subject, opened: Callable[..., Any]) -> None:
-    wanted = {"mode": "prefetch", "depth": 5, "ktiles": 13, "ratio": 1.2, "costs": "abstract", "span": None}
-    browser = opened(gemm, "#mode=prefetch&depth=5&ktiles=13&ratio=1.2&costs=abstract")
-    assert state(browser) == wanted
-    browser.execute_script("Page.show({ ...Page.state, mode: 'roles', depth: 3 })")
-    assert browser.current_url.endswith("#mode=roles&depth=3&ktiles=13&ratio=1.2&costs=abstract")
-    browser.execute_script("location.hash = '#mode=serial&depth=1&ktiles=8&ratio=1.2&costs=abstract'")
-    browser.execute_async_script("setTimeout(arguments[0], 50)")
-    assert kpi(browser, "makespan") == "17.6 MMAs"
-    browser.find_element("id", "reset").click()
-    assert "#" not in browser.current_url and state(browser)["mode"] == "compiled"
-
-
-def test_an_address_that_makes_no_sense_is_as_compiled(gemm: Subject, opened: Callable[..., Any]) -> None:
-    browser = opened(gemm, "#mode=quick&depth=9&ktiles=2.5&ratio=-1&costs=gold")
-    assert state(browser) == {"mode": "compiled", "depth": 2, "ktiles": 8, "ratio": None, "costs": "chip", "span": None}
-    assert kpi(browser, "makespan-note") == "as compiled"
-
-
-def test_the_compiled_schedule_is_the_one_embedded(gemm: Subject, opened: Callable[..., Any]) -> None:
-    browser, kpis = opened(gemm), gemm.trace.kpis
-    assert kpi(browser, "makespan").startswith(f"{kpis.makespan:,.0f} cycles, ")
-    assert kpi(browser, "idle") == f"{100 * kpis.idle:.1f} %"
-    assert kpi(browser, "flight") == str(kpis.loads_in_flight)
-    assert browser.execute_script("return Page.shown.trace === Page.data.trace")
-
-
-def test_controls_follow_the_keyboard(gemm: Subject, opened: Callable[..., Any], keys: Any) -> None:
-    browser = opened(gemm)
-    press(browser, keys.TAB, keys.TAB)  # past the link to the timeline
-    assert browser.switch_to.active_element.get_attribute("name") == "mode"
-    press(browser, keys.ARROW_RIGHT)
-    assert state(browser)["mode"] == "serial"
-    press(browser, keys.ARROW_RIGHT)
-    assert state(browser)["mode"] == "prefetch"
-    press(browser, keys.TAB)
-    assert browser.switch_to.active_element.get_attribute("id") == "depth"
-    before = kpi(browser, "makespan")
-    press(browser, keys.ARROW_RIGHT)
-    assert state(browser)["depth"] == 3 and kpi(browser, "makespan") != before
-    press(browser, keys.TAB, keys.ARROW_RIGHT)
-    assert state(browser)["ktiles"] == 9
-    press(browser, keys.TAB, keys.HOME)
-    assert state(browser)["ratio"] == 0.1
-    press(browser, keys.TAB, keys.ARROW_RIGHT)
-    assert state(browser)["costs"] == "abstract"
-    assert "MMAs" in kpi(browser, "makespan")
-
-
-def test_a_moved_control_leaves_the_compiled_schedule(gemm: Subject, opened: Callable[..., Any]) -> None:
-    browser = opened(gemm, "#ktiles=13")
-    assert (state(browser)["mode"], state(browser)["depth"]) == ("prefetch", 2)
-    assert kpi(browser, "makespan-note") == "the same as compiled"  # its schedule, with the same loop
-    browser.execute_script("Page.show({ ...Page.state, mode: 'serial' })")
-    assert "as compiled" in kpi(browser, "makespan-note") and "+" in kpi(browser, "makespan-note")
-
-
-def test_a_ring_that_does_not_fit_is_said_not_to(gemm: Subject, opened: Callable[..., Any]) -> None:
-    """A stage is 2 * 128 * 64 * 2 bytes, the staging ring as much once more: six stages fit into 227 KiB, seven do not."""
-    stage, staging, limit = 2 * 128 * 64 * 2, 2 * 128 * 64 * 2, 227 * 1024
-    assert 6 * stage + staging < limit < 7 * stage + staging
-    browser = opened(gemm, "#mode=prefetch&depth=6")
-    assert not browser.find_element("id", "no-room").is_displayed()
-    browser = opened(gemm, "#mode=prefetch&depth=7")
-    assert browser.find_element("id", "no-room").text.startswith(
-        "A ring of 7 does not fit into shared memory: it takes about 256 KiB"
-    )
+# ---- the drawing
 
 
 def test_zoom_and_pan(gemm: Subject, opened: Callable[..., Any], keys: Any) -> None:
@@ -279,6 +189,21 @@ def test_ctas_that_share_a_multiprocessor_share_its_engines(
     assert browser.get_log("browser") == []
 
 
+def test_ctas_of_unequal_numbers_of_tiles_have_other_schedules(
+    examples: Path, subject_of: Callable[..., Subject], opened: Callable[..., Any]
+) -> None:
+    """Two and one output tiles. With roles each of the two places has a CTA that goes on: two tiles and one, too."""
+    subject = subject_of(
+        examples / "gemm.tile", pipeline="tma,pipeline(2),persistent", shape={"M": 1280, "N": 3840, "K": 256}
+    )
+    browser = opened(subject)
+    assert not browser.find_element("id", "why-not").is_displayed()
+    for mode in ("serial", "prefetch", "roles"):
+        browser.execute_script("Page.show({ ...Page.state, mode: arguments[0], ktiles: 5 })", mode)
+        mmas = browser.execute_script("return Page.shown.trace.spans.filter((one) => one.kind === 'mma')")
+        assert [sum(mma["cta"] == cta for mma in mmas) for cta in (0, 1)] == [10, 5], mode
+
+
 def test_a_loop_of_another_kind_has_no_other_schedule(
     examples: Path, subject_of: Callable[..., Subject], opened: Callable[..., Any]
 ) -> None:
@@ -288,6 +213,15 @@ def test_a_loop_of_another_kind_has_no_other_schedule(
         "The tiles of this kernel do more than the plain GEMM loop that this page knows: its other schedules would not be "
         "those of this kernel."
     )
+
+
+def test_a_loop_that_would_never_end_has_none_either(gemm: Subject, opened: Callable[..., Any]) -> None:
+    """A slot of a ring of two that is loaded again two MMAs later would be waited for before."""
+    assert gemm.gemm is not None
+    browser = opened(replace(gemm, gemm=replace(gemm.gemm, lag=2)))
+    assert browser.find_element("id", "why-not").text.startswith("The tiles of this kernel do more than")
+    assert kpi(browser, "makespan-note") == "as compiled"
+    assert browser.get_log("browser") == []
 
 
 @pytest.mark.parametrize(
