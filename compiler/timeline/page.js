@@ -53,7 +53,7 @@ const Page = (() => {
     $("story").textContent =
       (data.shape_was_chosen
         ? "The shape is a small one, chosen so that each step can be seen; --shape gives another. "
-        : "") +
+        : "It is played as if it were alone: the other multiprocessors' part of L2 and memory and the power limit are in tilec predict. ") +
       "Rows are the engines of a multiprocessor and the threads that drive them. Colour and number tell the slot of the ring; an arrow ends where it lets a wait pass.";
     $("costs-chip").textContent = data.target;
     for (const [name, [least, most]] of Object.entries(State.limits(data)).filter(([name]) => $(name)))
@@ -93,15 +93,23 @@ const Page = (() => {
     show({ ...state, ...to, span: null });
   }
 
-  /** A deeper ring than shared memory holds is drawn all the same, and said not to fit. */
+  /** A deeper ring than shared memory holds is drawn all the same, and said not to fit; so is one that leaves room for fewer CTAs. */
   function room() {
-    const depth = state.mode === "serial" ? 1 : state.depth,
-      kib = (bytes) => Math.round(bytes / 1024);
-    $("no-room").hidden = !data.gemm || State.fits(depth, data);
-    if ($("no-room").hidden) return;
-    const { stage, other, limit } = data.memory;
-    $("no-room").textContent =
-      `A ring of ${depth} does not fit into shared memory: it takes about ${kib(other + depth * stage)} KiB with the rest, and a CTA of ${data.target} has ${kib(limit)}.`;
+    const text = data.gemm && state.mode !== "compiled" ? crowding(State.slots(state)) : "";
+    $("no-room").hidden = !text;
+    $("no-room").textContent = text;
+  }
+
+  function crowding(depth) {
+    const { stage, other, limit } = data.memory,
+      kib = (bytes) => Math.round(bytes / 1024),
+      { resident } = State.at(depth, data),
+      compiled = Math.min(data.gemm.resident, data.gemm.tiles.length);
+    if (!State.fits(depth, data))
+      return `A ring of ${depth} does not fit into shared memory: it takes about ${kib(other + depth * stage)} KiB with the rest, and a CTA of ${data.target} has ${kib(limit)}.`;
+    if (resident < compiled)
+      return `A ring of ${depth} leaves room for ${resident} CTA${resident > 1 ? "s" : ""} at a time on a multiprocessor; as compiled it holds ${compiled}.`;
+    return "";
   }
 
   function words() {

@@ -90,8 +90,18 @@ const State = (() => {
     );
   }
 
+  /** Slots of the ring of a schedule. */
+  const slots = ({ mode, depth }) => (mode === "serial" ? 1 : depth);
+
   function fits(depth, { memory }) {
     return memory.other + depth * memory.stage <= memory.limit;
+  }
+
+  /** The facts of the kernel with a ring of another depth: as many CTAs share the multiprocessor as compiled, or as its shared memory holds. */
+  function at(depth, { gemm, memory }) {
+    const bytes = memory.other + depth * memory.stage + memory.reserved,
+      room = Math.max(1, Math.floor(memory.of_multiprocessor / bytes));
+    return { ...gemm, resident: depth === gemm.depth ? gemm.resident : Math.min(gemm.resident, room) };
   }
 
   /** The trace of a state, and that of the compiled schedule with the same loop and costs. */
@@ -101,10 +111,10 @@ const State = (() => {
       given = costs(state, data),
       { ktiles } = state;
     return {
-      trace: Schedules.play(data.gemm, { mode: state.mode, depth: state.depth, ktiles }, given),
+      trace: Schedules.play(at(slots(state), data), { mode: state.mode, depth: state.depth, ktiles }, given),
       compiled: Schedules.play(data.gemm, { mode, depth, lag, ktiles }, given),
     };
   }
 
-  return { base, fromHash, toHash, settled, ratio, costs, limits, fits, play };
+  return { base, fromHash, toHash, settled, ratio, costs, limits, fits, at, slots, play };
 })();

@@ -32,6 +32,10 @@ class Memory:
     """Of one more stage of the ring."""
     other: int
     limit: int
+    of_multiprocessor: int
+    """That its CTAs share."""
+    reserved: int
+    """Of each CTA, by the driver."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +166,9 @@ def _play(compiled: Compiled, shape: Mapping[str, int], request: Request, *, fil
 
 
 def _memory(kernel: KernelOp, gemm: Gemm) -> Memory:
-    total = plan(kernel).total
-    return Memory(gemm.load_bytes, total - gemm.depth * gemm.load_bytes, target_of(kernel).smem_per_cta)
+    total, chip = plan(kernel).total, target_of(kernel)
+    other = total - gemm.depth * gemm.load_bytes
+    return Memory(gemm.load_bytes, other, chip.smem_per_cta, chip.smem_per_sm, chip.smem_reserved)
 
 
 def _gemm(recordings: Sequence[Recording], resident: int) -> tuple[Gemm | None, str | None]:

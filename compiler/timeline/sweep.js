@@ -28,7 +28,7 @@ const Sweep = (() => {
       for (const begin = performance.now(); todo.length && performance.now() - begin < SLICE;) {
         const [{ mode, values }, depth] = todo.shift();
         const same = mode === "serial" && values.length; // it has one slot
-        values.push(same ? values[0] : Schedules.play(data.gemm, { mode, depth, ktiles }, given).makespan);
+        values.push(same ? values[0] : Schedules.play(State.at(State.slots({ mode, depth }), data), { mode, depth, ktiles }, given).makespan);
       }
       if (todo.length) setTimeout(go);
       else paint(host, lines, state, data, format, choose);

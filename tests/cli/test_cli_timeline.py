@@ -41,6 +41,8 @@ def test_a_shape_that_nobody_gave_is_said_to_be_chosen(examples: Path, cli: Call
     assert chosen in cli("timeline", examples / "gemm.tile", _PIPELINE).out.splitlines()
     given = cli("timeline", examples / "gemm.tile", _PIPELINE, "--shape=M=128,N=128,K=512").out
     assert chosen not in given
+    alone = "as if it were alone: tilec predict reckons with the other multiprocessors"
+    assert alone in given
     assert "one multiprocessor: 1 CTA of 1 output tile, 8 K tiles" in given.splitlines()
 
 

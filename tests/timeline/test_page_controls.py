@@ -178,3 +178,18 @@ def test_a_ring_that_just_fits_does(gemm: Subject, opened: Callable[..., Any]) -
     fits = "return State.fits(2, { memory: { other: 100, stage: 50, limit: arguments[0] } })"
     browser = opened(gemm)
     assert [browser.execute_script(fits, limit) for limit in (199, 200, 201)] == [False, True, True]
+
+
+def test_a_deeper_ring_may_leave_room_for_fewer_ctas(
+    examples: Path, subject_of: Callable[..., Subject], opened: Callable[..., Any]
+) -> None:
+    """96 KiB and some: two of them fit into 228 KiB. 128 KiB: one, and the other follows it."""
+    shape = {"M": 2048, "N": 2048, "K": 256}
+    two = subject_of(examples / "gemm.tile", pipeline="tma,pipeline(2)", target="sm_90a", shape=shape)
+    three = subject_of(examples / "gemm.tile", pipeline="tma,pipeline(3)", target="sm_90a", shape=shape)
+    assert two.trace.kpis.loads_in_flight > 2 and three.trace.kpis.loads_in_flight <= 3
+    browser = opened(two, "#mode=prefetch&depth=3&ktiles=4&costs=chip")
+    assert browser.find_element("id", "no-room").text == (
+        "A ring of 3 leaves room for 1 CTA at a time on a multiprocessor; as compiled it holds 2."
+    )
+    assert browser.execute_script("return Page.shown.trace.makespan") == pytest.approx(three.trace.makespan)
