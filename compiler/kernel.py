@@ -118,6 +118,8 @@ class Kernel:
         self._warm = Warm(len(self._names), 0)
         self._used: Variant | None = None
         """That of the call that was prepared last: a warm one does not say that it was made."""
+        self._shapes: tuple[tuple[int, ...], ...] = ()
+        """Of that call's tensors."""
 
     def __repr__(self) -> str:
         return f"<tilec.Kernel {self.name}({', '.join(self._names)})>"
@@ -218,8 +220,13 @@ class Kernel:
     def explain(self, shape: Mapping[str, int] | None = None) -> Design:
         """The design of the pipeline of the call that was prepared last: what was chosen, why, and what was checked.
 
-        ``print(kernel.explain())`` shows it. `shape`, an extent for each name in the types of the views, gives it numbers.
+        ``print(kernel.explain())`` shows it. `shape`, an extent for each name in the types of the views, gives it numbers; by
+        default they are those of that call, and before the first call there are none.
         """
+        if shape is None and self._shapes:
+            from tilec.design.explain import extents_of
+
+            shape = extents_of(self.signature, self._shapes)
         return self._last.explain(shape)
 
     def emulate(
@@ -301,6 +308,7 @@ class Kernel:
         check_memory(self.signature, arguments)
         facts = self._facts(arguments)
         self._used = self._variant(self._target or DEFAULT_TARGET, facts)
+        self._shapes = tuple(argument.shape for argument in arguments)
         passed = self._used.passed
         arrays = [host_array(n, t) for n, t in zip(self._names, tensors, strict=True)]
         run_on_host(passed.asynchronous, self.signature, arrays, max_ctas, new)
@@ -337,6 +345,7 @@ class Kernel:
         target = target_of(driver, device, self._target)
         with driver.current(device):
             loaded = self._load(target, device, facts)
+            self._shapes = tuple(argument.shape for argument in arguments)
             abi = loaded.abi
             shape = () if abi.grid is None else arguments[abi.grid.view].shape
             ctas = count_ctas(abi.grid, shape, loaded.resident, max_ctas)

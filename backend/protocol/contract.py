@@ -7,7 +7,7 @@ who reads it, or *free* for who overwrites it) and lifetimes. It shows what the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,6 +21,7 @@ from tilec.dialects.tile import (
     AllocOp,
     ArriveExpectTxOp,
     ArriveOp,
+    CommitGroupOp,
     CommitOp,
     CopyAsyncOp,
     CtaSyncOp,
@@ -35,6 +36,7 @@ from tilec.dialects.tile import (
     TryWaitOp,
     WaitGroupOp,
 )
+from tilec.dialects.tile.roles import role_of
 
 _BARRIER_BYTES = 8
 
@@ -200,7 +202,7 @@ def _handoff(walk: Walk, before: Access, after: Access) -> Handoff:
     row = replace(row, order=_order(between, before, after))
     match before.actor:
         case "TMA engine":
-            groups = [op for op in between if isinstance(op, WaitGroupOp)]
+            groups = [op for op in between if isinstance(op, WaitGroupOp) and _drains(walk, before, after, op)]
             if not groups:
                 return row
             waited = walk.between(groups[0], after.op)
@@ -208,7 +210,9 @@ def _handoff(walk: Walk, before: Access, after: Access) -> Handoff:
             return replace(row, signal="bulk group", order=(_words(groups[0]), *row.order, *then))
         case "tensor core":
             commit = walk.next_of(before.op, CommitOp)
-            return row if commit is None else _by_barrier(walk, row, commit.operands[0])
+            if commit is None or not _is_waited_for(between, commit.operands[0]):
+                return row
+            return _by_barrier(walk, row, commit.operands[0])
         case _:
             met = next((op for op in between if isinstance(op, CtaSyncOp | RoleSyncOp | ArriveOp)), None)
             if isinstance(met, ArriveOp):
@@ -220,7 +224,26 @@ def _through(walk: Walk, row: Handoff, before: Access, after: Access, signal: SS
     """The row of what an mbarrier hands on."""
     apart = parted(before.op, after.op)
     between = walk.path(before.op, after.op, signal) if apart else walk.between(before.op, after.op)
+    mine = [op for op in walk.ops if role_of(op) is role_of(after.op)] if apart else between
+    if not _is_waited_for(mine, signal):
+        return row
     return _by_barrier(walk, replace(row, order=_order(between, before, after)), signal)
+
+
+def _is_waited_for(ops: Sequence[Operation], barrier: SSAValue) -> bool:
+    return any(isinstance(op, TryWaitOp) and op.barrier is barrier for op in ops)
+
+
+def _drains(walk: Walk, before: Access, after: Access, wait: WaitGroupOp) -> bool:
+    """Whether the group of the TMA store `before` is complete behind `wait`: as many groups as may be pending were closed after it.
+
+    Of a ring whose stages are computed the text does not say which store a wait is for.
+    """
+    ring = before.storage.type
+    if isinstance(ring, RingType) and ring.depth > 1 and None in (before.stage, after.stage):
+        return True
+    closed = sum(isinstance(op, CommitGroupOp) for op in walk.between(before.op, wait))
+    return closed > wait.pending
 
 
 def _order(between: list[Operation], before: Access, after: Access) -> tuple[str, ...]:

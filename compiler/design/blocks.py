@@ -50,6 +50,11 @@ def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterab
     return Grid(tuple(headings), tuple(tuple(row) for row in rows), frozenset(numbers))
 
 
+def counted(number: int, what: str) -> str:
+    """``1 stage``, ``2 stages``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def listed(lines: Sequence[int]) -> str:
     """``line 8``, ``lines 8, 9``; nothing of none."""
     return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}" if lines else ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilec.design.blocks import counted
 from tilec.design.copies import Copy
-from tilec.design.depths import Depths
-from tilec.design.forecast import Forecast, compared
+from tilec.design.depths import Depths, stages
+from tilec.design.forecast import NOTHING, Forecast
 from tilec.design.phases import Schedule
 from tilec.design.subject import Subject
 from tilec.design.turns import MMA
 from tilec.design.validation import Validation
-from tilec.dialects.tile import RolesOp
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,11 @@ def conclusion(
         one.message if one.location is None else f"line {one.location.line}: {one.message}" for one in subject.remarks
     )
     return Conclusion(
-        _verdict(subject, copies, pipeline, depths, forecast, validation), copies, pipeline, _bound(forecast), remarks
+        _verdict(subject, copies, pipeline, schedule, depths, forecast, validation),
+        copies,
+        pipeline,
+        _bound(forecast),
+        remarks,
     )
 
 
@@ -71,37 +75,54 @@ def _verdict(
     subject: Subject,
     copies: tuple[Copy, ...],
     pipeline: Pipeline,
+    schedule: Schedule,
     depths: Depths,
     forecast: Forecast,
     validation: Validation,
 ) -> str:
     tma = sum(copy.engine == "TMA" for copy in copies)
     copied = f"{tma} of {len(copies)} copies by TMA" if copies else "no copies"
-    stages = "one stage" if pipeline.depth == 1 else f"a ring of {pipeline.depth} stages"
+    ring = "one stage" if pipeline.depth == 1 else f"a ring of {pipeline.depth} stages"
     row = depths.chosen
     if subject.storage_problem is not None:
         return f"cannot be lowered: {subject.storage_problem.message}"
     if row is not None and not row.fits:
-        return f"does not fit {subject.target.name}: {stages}, {row.over_bytes} bytes too many"
+        return f"does not fit {subject.target.name}: {ring}, {row.over_bytes} bytes too many"
     if validation.proof.verdict == "refuted":
         return f"wrong: {validation.proof.message}"
+    if (stuck := schedule.stuck) is not None:
+        return f"wrong: an execution hangs ({stuck}), though the protocol is {validation.proof.verdict}"
     wrong = next((run for run in validation.runs if run.outcome in ("differs", "fault")), None)
     if wrong is not None:
         return f"wrong: {wrong.message}"
+    apart = next((one for one in validation.handoffs if not one.holds), None)
+    if apart is not None:
+        return f"wrong: barrier {apart.barrier} does not hand on from one to one: {apart.problem}"
     proof = validation.proof
     if proof.verdict == "checked":
         protocol = f"protocol checked up to {proof.summary}"
     else:
         protocol = f"protocol proved {proof.summary}" if proof.summary.startswith("for ") else "nothing asynchronous"
-    made = f"{copied}, {stages}, {protocol}"
-    chosen, other = forecast.chosen, forecast.roomier
-    if chosen is not None and other is not None and other.seconds < chosen.seconds:
-        return f"use fewer stages: {made}, but {compared(forecast)}, by the cost model"
+    made = f"{copied}, {ring}, {protocol}"
+    if validation.untried is not None:
+        return f"not verified: {validation.untried}; {made}"
+    if subject.not_lowered is not None:
+        return f"not for a GPU: {subject.not_lowered}; {made}"
+    if row is not None and row.spill_bytes:
+        return f"{row.spill_bytes} bytes of registers spilled a thread: use a smaller tile; {made}"
+    if (suiting := sum(copy.suits for copy in copies)) and not tma and not subject.by_hand:
+        instead = " in place of threads" if any(one.name == "threads" for one in subject.passes) else ""
+        return f"add the pass tma{instead}: TMA suits {suiting} of {len(copies)} copies, and does none; {made}"
+    if forecast.problem == NOTHING:
+        return f"use it: {made}; with this shape {NOTHING}"
+    if row is not None and row.seconds and (best := depths.faster) is not None and best.seconds:
+        against = f"{best.seconds * 1e6:.1f} us against {row.seconds * 1e6:.1f}, by the cost model"
+        return f"use {stages(best)}: {against}; as it is, {made}"
     return f"use it: {made}"
 
 
 def _pipeline(subject: Subject, schedule: Schedule) -> Pipeline:
-    roles = tuple(role.role for op in subject.walk.ops if isinstance(op, RolesOp) for role in op.roles)
+    roles = subject.roles
     depth, ahead, overlap = subject.depth, schedule.ahead, schedule.overlap
     lag = depth - ahead if ahead is not None and not roles and overlap else None
     return Pipeline(
@@ -119,10 +140,12 @@ def _pipeline(subject: Subject, schedule: Schedule) -> Pipeline:
 def _words(subject: Subject, schedule: Schedule, lag: int | None, roles: tuple[str, ...]) -> str:
     if schedule.problem is not None:
         return f"no execution can be followed: {schedule.problem}"
-    if stuck := next((phases.stuck for phases in schedule.phases if phases.stuck), None):
+    if (stuck := schedule.stuck) is not None:
         return f"it hangs: {stuck}"
     computes = {turns.computes for phases in schedule.phases for turns in (*phases.steady, *phases.drain)}
     what = "multiplied" if MMA in computes else "used"
+    if subject.shape is not None and subject.k_tiles(subject.shape) == 0:
+        return "with this shape there is no K tile, and nothing to overlap"
     if not computes:
         return "no loop and no turns: each load is waited for once"
     if not schedule.overlap:
@@ -138,8 +161,8 @@ def _words(subject: Subject, schedule: Schedule, lag: int | None, roles: tuple[s
             "that MMA is waited for before its stage is refilled"
             if lag == 0
             else (
-                f"a stage is refilled when the MMA {lag} turn{'s' if lag > 1 else ''} back is complete, so that "
-                f"{schedule.mmas_at_once} MMAs are queued"
+                f"a stage is refilled when the MMA {counted(lag, 'turn')} back is complete, so that "
+                f"{counted(schedule.mmas_at_once, 'MMA')} {'is' if schedule.mmas_at_once == 1 else 'are'} queued"
             )
         )
         words += f"; {when}" if MMA in computes else ""
@@ -151,6 +174,8 @@ def _words(subject: Subject, schedule: Schedule, lag: int | None, roles: tuple[s
 def _bound(forecast: Forecast) -> Bound:
     chosen = forecast.chosen
     if chosen is None:
+        if forecast.problem == NOTHING:
+            return Bound(None, f"none: {NOTHING}")
         return Bound(None, f"unknown: {forecast.problem or 'the kernel does not fit'}")
     where = ", ".join(f"{name} = {extent}" for name, extent in forecast.shape.items()) or "its fixed extents"
     gain = chosen.gains.get(chosen.bound, 0.0) / chosen.seconds if chosen.seconds else 0.0

@@ -97,7 +97,7 @@ def _copy(subject: Subject, ops: list[CopyAsyncOp]) -> Copy:
     tma = first.dispatch == "tma"
     reason = problems[0] if problems else None
     if reason is None and not tma:
-        reason = "the pass list says so" if not subject.by_hand else "the kernel is written so"
+        reason = _chosen(subject)
     return Copy(
         ends.view_name,
         subject.walk.name(ends.tile),
@@ -109,6 +109,14 @@ def _copy(subject: Subject, ops: list[CopyAsyncOp]) -> Copy:
         "TMA" if tma else "threads",
         reason,
     )
+
+
+def _chosen(subject: Subject) -> str:
+    """Who decided that the threads do what TMA suits."""
+    if subject.by_hand:
+        return "the kernel is written so"
+    named = any(one.name == "threads" for one in subject.passes)
+    return "the pass list says so" if named else "the pass list has no tma"
 
 
 def _problem(subject: Subject, op: CopyAsyncOp) -> str | None:

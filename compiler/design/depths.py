@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +14,7 @@ from xdsl.rewriter import Rewriter
 from tilec.backend.protocol.contract_walk import root_of
 from tilec.backend.target import Target
 from tilec.collector import seldom_collecting
+from tilec.design.blocks import counted
 from tilec.design.subject import Subject, depth_of
 from tilec.diagnostics import TilecError, collect
 from tilec.dialects.tile import AllocOp, CopyAsyncOp, KernelOp, MbarrierInitOp, MbarrierType, RingType
@@ -21,12 +22,16 @@ from tilec.driver import Compiled, compile_module
 from tilec.passes.pipeline import Pipeline
 from tilec.passes.storage import StoragePlan, plan
 from tilec.program import compiling
+from tilec.residency import Residency, residency
 from tilec.spec import print_pipeline
 
 if TYPE_CHECKING:
     from tilec.backend.ptxas import Assembled
 
 DEPTHS = range(1, 9)
+NEAR = 0.05
+"""Depths whose times differ by no more are equally good."""
+_SAME = 0.01
 Source = Literal["passes", "plan"]
 
 
@@ -48,6 +53,8 @@ class Depth:
     """Of a depth whose registers are unknown, what all else allows."""
     bound_by: str | None
     """What allows no more CTAs."""
+    seconds: float | None
+    """Of one launch, by the cost model; None where the depth does not fit, or was not compiled."""
     source: Source
     """``passes``: the pass list was run with this depth. ``plan``: the storage of the chosen kernel with deeper or shallower rings."""
     note: str | None
@@ -65,6 +72,30 @@ class Depths:
     def chosen(self) -> Depth | None:
         return next((row for row in self.rows if row.chosen), None)
 
+    @property
+    def fastest(self) -> Depth | None:
+        """By the cost model, among those that spill nothing; None where less than two have a time. Of equal ones the shallowest."""
+        timed = [row for row in self.rows if row.seconds and not row.spill_bytes]
+        return min(timed, key=lambda row: row.seconds or 0.0) if len(timed) > 1 else None
+
+    @property
+    def faster(self) -> Depth | None:
+        """The fastest, if the chosen one takes notably more."""
+        row, best = self.chosen, self.fastest
+        if row is None or best is None or not row.seconds or not best.seconds:
+            return None
+        return best if row.seconds > (1 + NEAR) * best.seconds else None
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all depths take the same, as far as the cost model goes."""
+        times = [row.seconds for row in self.rows if row.seconds]
+        return len(times) > 1 and max(times) <= (1 + _SAME) * min(times)
+
+    def timed(self, times: Mapping[int, float]) -> Depths:
+        """With the seconds of a launch, by depth."""
+        return replace(self, rows=tuple(replace(row, seconds=times.get(row.depth)) for row in self.rows))
+
 
 def depths(subject: Subject, wanted: Sequence[int] = DEPTHS) -> Depths:
     """The rows of all depths, and of the chosen one if it is another."""
@@ -78,7 +109,9 @@ def depths(subject: Subject, wanted: Sequence[int] = DEPTHS) -> Depths:
         how = f"There is no other depth: {refused[0]}"
     assembled, assembler = _assembled(made)
     base = next((one.tile for one in reversed(made.values()) if isinstance(one, Compiled)), subject.module)
-    rows = tuple(_row(subject, depth, one, assembled.get(depth), base) for depth, one in made.items())
+    mine = made[subject.depth]
+    taken = _residency(mine) if isinstance(mine, Compiled) else None
+    rows = tuple(_row(subject, depth, one, assembled.get(depth), base, taken) for depth, one in made.items())
     return Depths(rows, assembler, how)
 
 
@@ -91,28 +124,45 @@ def _how(subject: Subject) -> str:
 
 
 def roomier(depths: Depths) -> Depth | None:
-    """The deepest of the shallower rings that leaves room for more CTAs on a multiprocessor."""
+    """The deepest of the shallower rings that leaves room for twice the CTAs on a multiprocessor, else for more."""
     row = depths.chosen
     if row is None or not row.ctas_per_sm:
         return None
-    more = (one for one in depths.rows if one.depth < row.depth and (one.ctas_per_sm or 0) > (row.ctas_per_sm or 0))
-    return max(more, key=lambda one: one.depth, default=None)
+    held = row.ctas_per_sm
+    more = [one for one in depths.rows if one.depth < row.depth and (one.ctas_per_sm or 0) > held]
+    return max(more, key=lambda one: ((one.ctas_per_sm or 0) >= 2 * held, one.depth), default=None)
 
 
-def at_depth(subject: Subject, depth: int) -> tuple[Compiled, str] | None:
-    """The kernel with another depth and its pass list, where the pass list decides the depth."""
+def at_depth(subject: Subject, depth: int) -> Compiled | None:
+    """The kernel with another depth, where the pass list decides the depth."""
     made = _compiled(subject, depth)
-    if isinstance(made, TilecError):
-        return None
-    passes = subject.passes if depth == subject.depth else _with_depth(subject.passes, depth)
-    return made, print_pipeline(passes)
+    return None if isinstance(made, TilecError) else made
+
+
+def pass_list(subject: Subject, depth: int) -> str:
+    """The passes that make another depth."""
+    return print_pipeline(_with_depth(subject.passes, depth))
+
+
+def stages(row: Depth) -> str:
+    return counted(row.depth, "stage")
+
+
+def ctas(row: Depth) -> str:
+    return "CTAs by a number that is not known" if row.ctas_per_sm is None else counted(row.ctas_per_sm, "CTA")
 
 
 # ---- compiling
 
 
 def _compiled(subject: Subject, depth: int) -> Compiled | TilecError:
-    """The subject under another depth; what refuses it."""
+    """The subject under another depth, made once; what refuses it."""
+    if depth not in subject.by_depth:
+        subject.by_depth[depth] = _compile(subject, depth)
+    return subject.by_depth[depth]
+
+
+def _compile(subject: Subject, depth: int) -> Compiled | TilecError:
     if depth == subject.depth:
         return subject.compiled
     if subject.by_hand:
@@ -146,7 +196,7 @@ def _with_depth(passes: Sequence[ModulePass], depth: int) -> list[ModulePass]:
 
 def _assembled(made: dict[int, Compiled | TilecError]) -> tuple[dict[int, Assembled], str]:
     """What ptxas makes of each depth, which it does beside the compilation of the next."""
-    from tilec.backend.ptxas import PtxasError, assemble, find_ptxas, probe_ptxas
+    from tilec.backend.ptxas import PtxasError, find_ptxas, probe_ptxas
 
     if find_ptxas() is None:
         return {}, "unknown: no ptxas"
@@ -160,10 +210,10 @@ def _assembled(made: dict[int, Compiled | TilecError]) -> tuple[dict[int, Assemb
             if isinstance(compiled, Compiled):
                 try:
                     with collect():
-                        ptx, target = compiled.ptx, compiled.target
+                        _ = compiled.ptx
                 except TilecError:
                     continue
-                futures[depth] = pool.submit(assemble, ptx, target)
+                futures[depth] = pool.submit(getattr, compiled, "resources")  # which ptxas says, once
     done = {depth: future.result() for depth, future in futures.items() if future.exception() is None}
     return done, f"ptxas {build}"
 
@@ -172,8 +222,14 @@ def _assembled(made: dict[int, Compiled | TilecError]) -> tuple[dict[int, Assemb
 
 
 def _row(
-    subject: Subject, depth: int, made: Compiled | TilecError, assembled: Assembled | None, base: ModuleOp
+    subject: Subject,
+    depth: int,
+    made: Compiled | TilecError,
+    assembled: Assembled | None,
+    base: ModuleOp,
+    taken: Residency | None,
 ) -> Depth:
+    """`taken` is what the chosen depth takes of registers: other rings of a kernel that was written by hand take as much."""
     target = subject.target
     if isinstance(made, Compiled):
         kernel, source, note = _kernel_of(made.asynchronous), "passes", _lowering_problem(made)
@@ -182,11 +238,18 @@ def _row(
         storage, source = _plan(_with_rings(base, depth)), "plan"
         note = None if subject.by_hand else made.diagnostic.message
     if storage is None:
-        return Depth(depth, depth == subject.depth, False, 0, 0, 0, None, None, None, None, None, source, note)
+        return Depth(depth, depth == subject.depth, False, 0, 0, 0, None, None, None, None, None, None, source, note)
     over = max(storage.total - target.smem_per_cta, 0)
     threads = made.abi.threads if isinstance(made, Compiled) and note is None else None
     registers = None if assembled is None else assembled.registers
-    resident, bound = (None, None) if over else _resident(target, threads, registers, storage)
+    found = (_residency(made) if isinstance(made, Compiled) else None) or taken
+    if over:
+        resident, bound = None, None
+    elif subject.roles:
+        resident, bound = 1, "roles"
+    else:
+        held = threads if threads is not None or found is None or subject.abi is None else subject.abi.threads
+        resident, bound = _resident(target, held, None if found is None else found.registers, storage)
     return Depth(
         depth,
         depth == subject.depth,
@@ -199,6 +262,7 @@ def _row(
         None if assembled is None else assembled.spill_stores + assembled.spill_loads,
         resident,
         bound,
+        None,
         source,
         f"{over} bytes too many" if over else note,
     )
@@ -215,6 +279,15 @@ def _lowering_problem(compiled: Compiled) -> str | None:
     except TilecError as error:
         return error.diagnostic.message
     return None
+
+
+def _residency(compiled: Compiled) -> Residency | None:
+    """None where the kernel cannot be lowered, or ptxas does not take it."""
+    try:
+        with collect():
+            return residency(compiled)
+    except TilecError:
+        return None
 
 
 def _plan(kernel: KernelOp) -> StoragePlan | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
 
 from tilec.backend.protocol.extents import extent_names
 from tilec.backend.runtime.arguments import Facts
@@ -11,6 +14,7 @@ from tilec.diagnostics import TilecError, did_you_mean, kind_of, location_of
 from tilec.dialects.tile import KernelOp
 from tilec.driver import find_kernel
 from tilec.program import Program, SourceProgram, compiling
+from tilec.signature import Signature
 
 
 def explain(program: Program, target: str, facts: tuple[Facts, ...], shape: Mapping[str, int] | None) -> Design:
@@ -20,7 +24,34 @@ def explain(program: Program, target: str, facts: tuple[Facts, ...], shape: Mapp
     if shape is not None:
         _check(find_kernel(module), shape)
     with compiling():
-        return design(module, pipeline=program.pipeline, target=target, shape=shape)
+        return design(
+            module,
+            pipeline=program.pipeline,
+            target=target,
+            shape=shape,
+            code=_code(program, module, facts),
+        )
+
+
+def extents_of(signature: Signature, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
+    """The extent of each name in the types of the views, of tensors with these shapes."""
+    return {
+        dim: extent
+        for view, shape in zip(signature.views, shapes, strict=True)
+        for dim, extent in zip(view.dims, shape, strict=True)
+        if isinstance(dim, str)
+    }
+
+
+def _code(program: SourceProgram, module: ModuleOp, facts: tuple[Facts, ...]) -> str | None:
+    """How Python says the text of the program, where a command cannot read it: no file has it, or a launch of what is in the file
+    may take another variant."""
+    kernel = find_kernel(module)
+    place = location_of(kernel)
+    if place is not None and place.file.endswith(".py"):
+        return f"{kernel.sym_name.data}.ir()"
+    declared = tuple(view.facts for view in program.signature.views)
+    return None if place is not None and Path(place.file).is_file() and facts == declared else "kernel.ir()"
 
 
 def _check(kernel: KernelOp, shape: Mapping[str, int]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilec.backend.target import TARGETS
-from tilec.design.depths import Depth, Depths, roomier
+from tilec.design.depths import Depths, ctas, roomier, stages
 from tilec.design.subject import Subject
 from tilec.diagnostics import TilecError, collect
 from tilec.driver import compile_module
@@ -51,9 +51,11 @@ def _other_targets(subject: Subject) -> Iterator[Fallback]:
     for name in TARGETS:
         if name == subject.target.name:
             continue
+        passes = [one for one in subject.passes if one.name != "target"]
+        how = f"--target {name}" if len(passes) == len(subject.passes) else f"target({name}) in the pass list"
         try:
             with collect():
-                compiled = compile_module(subject.program, pipeline=subject.passes, target=name, emit="tile")
+                compiled = compile_module(subject.program, pipeline=passes, target=name, emit="tile")
                 kernel = next(op for op in compiled.asynchronous.walk() if op.name == subject.kernel.name)
                 assert isinstance(kernel, type(subject.kernel))
                 storage, target = plan(kernel), TARGETS[name]
@@ -62,12 +64,4 @@ def _other_targets(subject: Subject) -> Iterator[Fallback]:
             continue
         over = storage.total - target.smem_per_cta
         fits = f"{over} bytes too many" if over > 0 else f"{storage.total} bytes of shared memory"
-        yield Fallback(f"the chip is {name}", f"--target {name}: the same program and passes, {fits}")
-
-
-def stages(row: Depth) -> str:
-    return "1 stage" if row.depth == 1 else f"{row.depth} stages"
-
-
-def ctas(row: Depth) -> str:
-    return "1 CTA" if row.ctas_per_sm == 1 else f"{row.ctas_per_sm} CTAs"
+        yield Fallback(f"the chip is {name}", f"{how}: the same program and passes, {fits}")

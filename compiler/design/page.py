@@ -66,19 +66,20 @@ def _evidence(design: Design) -> Iterator[Block]:
 def _validation(design: Design) -> Iterator[Block]:
     made = design.validation
     yield Heading("4 Validation, run now", 2)
+    looped = any(run.k_tiles is not None for run in made.runs)
     yield grid(
-        ("launch", "shape", "K tiles", "tiles", "MMAs", "waits", "result"),
+        ("launch", "shape", *(("K tiles",) if looped else ()), "tiles", "MMAs", "waits", "result"),
         (
             (
                 run.what,
                 _shape(run.shape),
-                "-" if run.k_tiles is None else str(run.k_tiles),
+                *((str(run.k_tiles),) if looped else ()),
                 *map(str, (run.tiles, run.mmas, run.waits)),
                 _result(run),
             )
             for run in made.runs
         ),
-        numbers=(2, 3, 4, 5),
+        numbers=(2, 3, 4, 5) if looped else (2, 3, 4),
     )
     compared = next((run.compared for run in made.runs if run.compared is not None), None)
     yield Paragraph(
@@ -102,6 +103,10 @@ def _validation(design: Design) -> Iterator[Block]:
     asked = made.experiment
     yield Heading("Experiment", 3)
     yield Pairs((("expected", asked.prediction), ("refuted if", asked.refuted_if)))
+    if asked.save is not None:
+        yield Paragraph("In Python, once:")
+        yield Code((asked.save,))
+        yield Paragraph("Then:")
     yield Code((asked.command,) if asked.command == asked.beside else (asked.command, asked.beside))
 
 
@@ -110,8 +115,8 @@ def _shape(shape: dict[str, int]) -> str:
 
 
 def _result(run: Run) -> str:
-    if run.outcome == "exact":
-        return "exact" if run.compared is not None else "no fault"
+    if run.outcome in ("exact", "no fault"):
+        return run.outcome
     place = "" if run.line is None else f" (line {run.line})"
     return f"{run.outcome}: {run.message}{place}"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tilec.design.blocks import Block, Bullets, Code, Heading, Pairs, Paragraph, grid, listed
+from tilec.design.blocks import Block, Bullets, Code, Heading, Pairs, Paragraph, counted, grid, listed
+from tilec.design.turns import MOST_K_TILES
 
 if TYPE_CHECKING:
     from tilec.design.depths import Depths
@@ -84,6 +85,10 @@ def _descriptor(one: Descriptor) -> Iterator[Block]:
     ]
     yield Pairs(tuple(rows))
     yield Code(one.address.formula)
+    yield Paragraph(
+        "Addresses are offsets from the start of dynamic shared memory, elements are "
+        f"{'(row, column)' if len(one.address.examples[0].coordinates) == 2 else '(index)'} of the tile."
+    )
     yield grid(
         ("element", "stage", "address"),
         (
@@ -111,7 +116,7 @@ def _steps(steps: Sequence[Step]) -> Block:
 
 def _ring(ring: Ring) -> Iterator[Block]:
     names = ", ".join(tile.name for tile in ring.tiles)
-    kind = f"Ring of {ring.depth} stages" if ring.depth > 1 else "One stage"
+    kind = f"Ring of {counted(ring.depth, 'stage')}" if ring.depth > 1 else "One stage"
     yield Heading(f"{kind}: {names}", 3)
     tiles = ", ".join(
         f"{tile.name} {tile.bytes}{'' if tile.base is None else f' from {tile.base:#x} on'}" for tile in ring.tiles
@@ -137,7 +142,7 @@ def _barrier(one: Barrier) -> Iterator[Block]:
         (
             ("producer", _who(one.producers, one.arrival_lines)),
             ("consumer", _who(one.consumers, one.wait_lines)),
-            ("a round", f"{one.arrivals} arrival{'' if one.arrivals == 1 else 's'}{announced}"),
+            ("a round", f"{counted(one.arrivals, 'arrival')}{announced}"),
             ("first wait", "none" if one.initial_phase is None else f"parity {one.initial_phase}"),
             ("phase", " / ".join(one.phase) or "nobody waits"),
             ("becomes", one.becomes),
@@ -154,12 +159,15 @@ def _who(names: Sequence[str], lines: Sequence[int]) -> str:
 
 def _phases(made: Phases, *, full: bool) -> Iterator[Block]:
     """`full`: also what follows the last turn."""
-    tiles = "1 K tile" if made.k_tiles == 1 else f"{made.k_tiles} K tiles"
-    yield Heading(f"Three phases of an output tile with {tiles}", 3)
+    looped = made.k_tiles is not None
+    tiles = f"with {counted(made.k_tiles, 'K tile')}" if made.k_tiles is not None else "without a loop"
+    yield Heading(f"Three phases of an output tile {tiles}", 3)
     fills = ", ".join(
-        f"{fill.k}" + ("" if fill.stage is None else f" into stage {fill.stage}") for fill in made.prologue
+        (f"K tile {fill.k}" if looped and not number else f"{fill.k}" if looped else "its tiles")
+        + ("" if fill.stage is None else f" into stage {fill.stage}")
+        for number, fill in enumerate(made.prologue)
     )
-    begin = "; ".join((*made.before, *((f"load K tile {fills}",) if fills else ())))
+    begin = "; ".join((*made.before, *((f"load {fills}",) if fills else ())))
     yield Paragraph(f"Prologue: {begin or 'no load'}.")
     rows = [("steady", turns) for turns in made.steady] + [("drain", turns) for turns in made.drain]
     if rows:
@@ -179,6 +187,8 @@ def _phases(made: Phases, *, full: bool) -> Iterator[Block]:
                 for phase, turns in rows
             ),
         )
+    if made.k_tiles == MOST_K_TILES:
+        yield Paragraph(f"Of more K tiles than {MOST_K_TILES} the first {MOST_K_TILES} are shown.")
     if made.end and full:
         yield Paragraph("Then, in order:")
         yield Bullets(made.end)
@@ -200,24 +210,34 @@ def _relative(offsets: Sequence[int], what: str = "") -> str:
 # ---- depths
 
 
+_SHORT = {"shared memory": "SMEM", "tensor memory": "TMEM"}
+
+
 def _depths(made: Depths) -> Iterator[Block]:
     yield Heading("What a depth takes", 3)
+    fastest = None if made.changes_nothing else made.fastest
     yield grid(
-        ("depth", "SMEM", "TMEM", "registers", "CTAs per SM", "bound by", "note"),
+        ("depth", "SMEM", "TMEM", "registers", "spills", "CTAs", "bound by", "us", "note"),
         (
             (
                 f"{row.depth}{' *' if row.chosen else ''}",
                 str(row.smem_bytes),
                 str(row.tmem_columns),
                 "unknown" if row.registers is None else str(row.registers),
+                "-" if row.spill_bytes is None else str(row.spill_bytes),
                 "-" if row.ctas_per_sm is None else str(row.ctas_per_sm),
-                row.bound_by or "-",
-                row.note or "",
+                _SHORT.get(row.bound_by or "-", row.bound_by or "-"),
+                "-" if row.seconds is None else f"{row.seconds * 1e6:.1f}",
+                "; ".join((*(("fastest",) if row is fastest else ()), *((row.note,) if row.note else ()))),
             )
             for row in made.rows
         ),
-        numbers=(1, 2, 3, 4),
+        numbers=(1, 2, 3, 4, 5, 7),
     )
     yield Paragraph(
-        f"* this kernel. SMEM in bytes a CTA, TMEM in columns, registers a thread ({made.registers_from}). {made.how}."
+        f"* this kernel. SMEM in bytes a CTA, TMEM in columns, registers and bytes of spills a thread ({made.registers_from}), CTAs "
+        f"of one multiprocessor, us of a launch by the cost model. {made.how}."
     )
+    times = [row.seconds for row in made.rows if row.seconds]
+    if made.changes_nothing:
+        yield Paragraph(f"The depth changes nothing: each takes about {min(times) * 1e6:.1f} us.")

@@ -12,7 +12,7 @@ from tilec.backend.protocol.sizes import sized
 from tilec.backend.timeline.record import record
 from tilec.design.play import Play
 from tilec.design.subject import Subject
-from tilec.design.turns import Phases, Turns
+from tilec.design.turns import MOST_K_TILES, Phases, Turns
 from tilec.diagnostics import TilecError
 
 
@@ -23,6 +23,8 @@ class Schedule:
     phases: tuple[Phases, ...]
     first_parity: Mapping[str, int] = field(default_factory=dict[str, int])
     """By mbarrier, the parity of the first wait."""
+    of_shape: bool = False
+    """Whether the first phases are those of a shape that was asked for: what overlaps is then what overlaps in them."""
     problem: str | None = None
     """Why there is none."""
 
@@ -32,9 +34,14 @@ class Schedule:
         return max((max(turns.loads) for turns in self._loading), default=None)
 
     @property
+    def stuck(self) -> str | None:
+        """Where an execution hangs."""
+        return next((phases.stuck for phases in self.phases if phases.stuck), None)
+
+    @property
     def overlap(self) -> int:
-        """K tiles whose loads are in flight while one is computed, at most."""
-        return max((len(turns.loads_in_flight) for turns in self._all), default=0)
+        """K tiles whose loads are in flight at once while one is computed, at most."""
+        return max((turns.loads_at_once for turns in self._all), default=0)
 
     @property
     def farthest(self) -> int:
@@ -48,15 +55,12 @@ class Schedule:
 
     @property
     def _all(self) -> list[Turns]:
-        return [turns for phases in self.phases for turns in (*phases.steady, *phases.drain)]
+        counted = self.phases[:1] if self.of_shape else self.phases
+        return [turns for phases in counted for turns in (*phases.steady, *phases.drain)]
 
     @property
     def _loading(self) -> list[Turns]:
-        return [turns for turns in self._all if turns.loads]
-
-
-MOST_K_TILES = 512
-"""Of a tile whose turns are recorded; more do the same."""
+        return [turns for phases in self.phases for turns in (*phases.steady, *phases.drain) if turns.loads]
 
 
 def schedule(subject: Subject) -> Schedule:
@@ -64,25 +68,25 @@ def schedule(subject: Subject) -> Schedule:
     depth = subject.depth
     asked = None if subject.shape is None else subject.k_tiles(subject.shape)
     wanted = [min(2 * depth + 1 if asked is None else asked, MOST_K_TILES), depth - 1, depth]
-    counts = list(dict.fromkeys(wanted)) if subject.loop_steps else [1]
+    shapes = [_shape(subject, count) for count in (wanted if subject.loop_steps else [1])]
+    distinct = {tuple(shape.items()): shape for shape in shapes}.values()
     made: list[Phases] = []
     parity: dict[str, int] = {}
     try:
-        for count in counts:
-            shape = _shape(subject, count)
+        for shape in distinct:
             ctas = 1 if subject.is_persistent else None
             recording = record(subject.module, shape, ctas=ctas)
             played = Play(recording)
             played.run()
-            made.append(played.phases(count, shape))
+            made.append(played.phases(subject.k_tiles(shape), shape))
             for name, first in played.first_parity.items():
                 parity.setdefault(name, first)
     except TilecError as error:
-        return Schedule(tuple(made), parity, error.diagnostic.message)
-    return Schedule(tuple(made), parity)
+        return Schedule(tuple(made), parity, asked is not None, error.diagnostic.message)
+    return Schedule(tuple(made), parity, asked is not None)
 
 
 def _shape(subject: Subject, count: int) -> dict[str, int]:
     """Two output tiles, if the schedule goes from one to the next, with `count` K tiles each."""
     size = sized(subject.kernel, count, 2 if subject.is_persistent else 1)
-    return size.extents
+    return subject.assumed(size.extents)

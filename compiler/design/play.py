@@ -29,6 +29,7 @@ class _Turn:
     parity: int
     computes: str = ""
     loads_in_flight: tuple[int, ...] = ()
+    loads_at_once: int = 0
     mmas_in_flight: tuple[int, ...] = ()
     waits: list[int] = field(default_factory=list[int])
     loads: list[_Brought] = field(default_factory=list[_Brought])
@@ -155,6 +156,7 @@ class Play:
         for turn in self._turns[self._known[flow] + 1 :]:
             if turn.computes == MMA:
                 turn.loads_in_flight += (k,)
+                turn.loads_at_once = max(turn.loads_at_once, len((self._queued - self._landed) | {k}))
         self._end.append((k, stage))
         if self._turns:
             self._turns[-1].loads.append((k, stage))
@@ -202,6 +204,7 @@ class Play:
         turn = self._turns[-1]
         turn.computes = what
         turn.loads_in_flight = tuple(sorted(self._queued - self._landed))
+        turn.loads_at_once = len(turn.loads_in_flight)
         turn.mmas_in_flight = tuple(range(self._known[flow] + 1, number)) if what == MMA else ()
 
     def _work(self, flow: int, step: steps.Work | steps.Store | steps.WaitGroup) -> None:
@@ -226,7 +229,7 @@ class Play:
         first = self._turns_of_tile[0]
         return any(k == early for turn in self._turns[:first] for early, _ in turn.loads)
 
-    def phases(self, count: int, shape: dict[str, int]) -> Phases:
+    def phases(self, count: int | None, shape: dict[str, int]) -> Phases:
         own = self._turns_of_tile[0] if self._turns_of_tile else 0
         turns = self._turns[:own]
         last = max((number for number, turn in enumerate(turns) if any(k < own for k, _ in turn.loads)), default=-1)
@@ -263,13 +266,14 @@ def _grouped(turns: Sequence[_Turn], own: int) -> Iterator[Turns]:
             start = number
 
 
-_Relative = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+_Relative = tuple[str, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def _relative(number: int, turn: _Turn, own: int) -> _Relative:
     return (
         turn.computes,
         tuple(k - number for k in turn.loads_in_flight if k < own),
+        min(turn.loads_at_once, sum(k < own for k in turn.loads_in_flight)),
         tuple(k - number for k in turn.mmas_in_flight),
         tuple(k - number for k in turn.waits),
         tuple(k - number for k, _ in turn.loads if k < own),

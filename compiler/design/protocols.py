@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilec.backend.protocol.contract_walk import executes, line_of, root_of, threads_of
+from tilec.backend.protocol.contract_walk import ISSUER, THREADS, TMA, constant, executes, line_of, root_of, threads_of
+from tilec.design.blocks import counted
 from tilec.design.copies import Ends
 from tilec.design.rings import Rings
 from tilec.design.subject import Subject
@@ -20,6 +22,7 @@ from tilec.dialects.tile import (
     FenceOp,
     MbarrierInitOp,
     RoleSyncOp,
+    SingleThreadOp,
     StoreOp,
     TryWaitOp,
     WaitGroupOp,
@@ -101,7 +104,7 @@ def _issue(subject: Subject, ops: list[CopyAsyncOp]) -> Issue:
         waits = [op for op in subject.walk.ops if isinstance(op, TryWaitOp) and op.barrier is first.barrier]
         scope = dict.fromkeys(executes(op) for op in waits) or dict.fromkeys(row.signal for row in rows)
     else:
-        consumers, scope = {"the tensor in memory": None}, {"who reads it after the kernel": None}
+        consumers, scope = {f"readers of {Ends.of(first).view_name}": None}, {"after the kernel": None}
     return Issue(
         name,
         "load" if first.is_load else "store",
@@ -136,8 +139,9 @@ def _load_steps(subject: Subject, rings: Rings) -> Iterable[Step]:
         expects = [op for op in ops if isinstance(op, ArriveExpectTxOp) and op.barrier is barrier]
         waits = [op for op in ops if isinstance(op, TryWaitOp) and op.barrier is barrier]
         syncs = [op for op in subject.walk.between(init[0], mine[0]) if isinstance(op, CtaSyncOp)][:1]
-        count = "1 arrival" if row.arrivals == 1 else f"{row.arrivals} arrivals"
-        yield Step(f"initialise {name}[{row.stages}], {count} a round", "the issuing thread", _lines(init))
+        count = counted(row.arrivals, "arrival")
+        yield Step(f"initialise {name}[{row.stages}], {count} a round", ISSUER, _lines(init))
+        yield Step(f"fence.mbarrier_init, so that the TMA engine sees {name}", ISSUER, _lines(init))
         yield Step(
             "meet, so that all see it initialised" if syncs else "nothing makes the initialisation visible",
             "all threads",
@@ -158,17 +162,59 @@ def _load_steps(subject: Subject, rings: Rings) -> Iterable[Step]:
         for one in handed:
             fence = f" behind {', '.join(one.order)}" if one.order else ""
             yield Step(f"read {', '.join(one.tiles)}{fence}", one.consumer, ())
+        yield from _refills(subject, names)
+
+
+def _refills(subject: Subject, names: set[str]) -> Iterable[Step]:
+    """What stands between the read of a stage and the load that overwrites it."""
+    freed = [
+        one
+        for one in subject.contract.handoffs
+        if one.state == "free" and one.consumer == TMA and names & set(one.tiles) and one.signal != "none"
+    ]
+    for signal in dict.fromkeys(one.signal for one in freed):
+        name = signal.partition("[")[0]
+        waits = [op for op in subject.walk.ops if isinstance(op, TryWaitOp) and subject.walk.name(op.barrier) == name]
+        tiles = ", ".join(dict.fromkeys(tile for one in freed if one.signal == signal for tile in one.tiles))
+        what = f"wait for {name}[stage]" if waits else f"meet at {name}"
+        yield Step(f"{what} before a refill of {tiles}", _by(waits) or THREADS, _lines(waits))
 
 
 def _budgets(subject: Subject) -> Iterable[Budget]:
+    """One for each round: the announcements that stand together, and the loads that go with them."""
+    seen: set[Operation] = set()
     for op in subject.walk.ops:
-        if isinstance(op, ArriveExpectTxOp) and isinstance(op.parent, Block):
-            brought = sum(
-                Ends.of(other).tile_type.layout.size
-                for other in op.parent.ops
-                if isinstance(other, CopyAsyncOp) and other.barrier is op.barrier and other.stage is op.stage
-            )
-            yield Budget(subject.walk.name(op.barrier), op.bytes, brought, line_of(op))
+        if isinstance(op, ArriveExpectTxOp) and op not in seen:
+            rounds = [_round(op, block) for block in _blocks(op)]
+            expects, brought = next((one for one in rounds if sum(e.bytes for e in one[0]) == one[1]), rounds[-1])
+            seen.update(expects)
+            yield Budget(subject.walk.name(op.barrier), sum(one.bytes for one in expects), brought, line_of(op))
+
+
+def _blocks(op: Operation) -> Iterable[Block]:
+    """The blocks around an operation that are executed as often, the innermost first."""
+    block = op.parent_block()
+    while block is not None:
+        yield block
+        parent = block.parent_op()
+        block = parent.parent_block() if isinstance(parent, SingleThreadOp | scf.IfOp) else None
+
+
+def _round(op: ArriveExpectTxOp, block: Block) -> tuple[list[ArriveExpectTxOp], int]:
+    """The announcements of one round within a block, and the bytes that loads bring to it there."""
+    inside = list(block.walk())
+    expects = [one for one in inside if isinstance(one, ArriveExpectTxOp) and _same(one, op)]
+    loads = [one for one in inside if isinstance(one, CopyAsyncOp) and one.barrier is not None and _same(one, op)]
+    return expects, sum(Ends.of(load).tile_type.layout.size for load in loads)
+
+
+def _same(one: ArriveExpectTxOp | CopyAsyncOp, other: ArriveExpectTxOp) -> bool:
+    """Whether two mean the same stage of the same mbarrier."""
+    if one.barrier is not other.barrier or one.stage is None:
+        return False
+    return one.stage is other.stage or (
+        constant(one.stage) is not None and constant(one.stage) == constant(other.stage)
+    )
 
 
 # ---- stores
@@ -195,17 +241,22 @@ def _store_steps(subject: Subject) -> Iterable[Step]:
         yield Step("meet" if syncs else "nothing brings the threads together", _by(writes), _lines(syncs))
     yield Step(f"issue the TMA stores of {names}", _by(stores), _lines(stores))
     groups = [op for op in ops if isinstance(op, CommitGroupOp)]
-    yield Step("commit_group" if groups else "no group is closed", _by(groups) or "nobody", _lines(groups))
-    waits = [op for op in ops if isinstance(op, WaitGroupOp)]
-    rewrites = [op for op in waits if op.read]
-    if rewrites:
-        pending = " or ".join(dict.fromkeys(str(op.pending) for op in rewrites))
-        yield Step(
-            f"wait_group {pending} read, then meet, before a slot is written again", _by(rewrites), _lines(rewrites)
-        )
-    last = [op for op in waits if op.pending == 0 and op in subject.walk.between(stores[-1], None)]
     yield Step(
-        "wait_group 0, before the CTA ends" if last else "nothing drains the stores before the CTA ends",
+        "cp.async.bulk.commit_group" if groups else "no group is closed", _by(groups) or "nobody", _lines(groups)
+    )
+    waits = [op for op in ops if isinstance(op, WaitGroupOp)]
+    last = [op for op in waits if op.pending == 0 and op in subject.walk.between(stores[-1], None)][-1:]
+    rewrites = [op for op in waits if op not in last]
+    if rewrites:
+        *others, most = sorted({op.pending for op in rewrites})
+        pending = f"{', '.join(map(str, others))} or {most}" if others else f"{most}"
+        yield Step(
+            f"cp.async.bulk.wait_group{'.read' if all(op.read for op in rewrites) else ''} {pending}, then meet, before a slot is written again",
+            _by(rewrites),
+            _lines(rewrites),
+        )
+    yield Step(
+        "cp.async.bulk.wait_group 0, before the CTA ends" if last else "nothing drains the stores before the CTA ends",
         _by(last) or "nobody",
-        _lines(last[-1:]),
+        _lines(last),
     )

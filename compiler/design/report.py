@@ -20,7 +20,7 @@ from tilec.design.forecast import Forecast, forecast
 from tilec.design.phases import Schedule, schedule
 from tilec.design.protocols import Budget, Issue, Protocols, Step, protocols
 from tilec.design.rings import Barrier, Ring, Rings, rings
-from tilec.design.risks import DEPTH, Risks, risks
+from tilec.design.risks import Risks, risks
 from tilec.design.subject import Subject
 from tilec.design.turns import Phases
 from tilec.design.validation import Validation, validation
@@ -117,18 +117,16 @@ class Design:
 
     @cached_property
     def risks(self) -> Risks:
-        return risks(self._subject, self._descriptors, self._protocols, self._depths, self._forecast, self.validation)
+        return risks(self._subject, self._descriptors, self._protocols, self._depths, self.validation)
 
     @property
     def holds(self) -> bool:
         """Whether nothing went wrong: what is left are choices and assumptions."""
-        row = self._depths.chosen
-        return self.validation.holds and row is not None and row.fits and self._fits_together
-
-    @property
-    def _fits_together(self) -> bool:
-        """Whether no failure mode but that of occupancy is there."""
-        return all(one.status != "present" for one in self.risks.modes if one.mode != DEPTH)
+        return (
+            self.validation.holds
+            and self._schedule.stuck is None
+            and all(one.status != "present" for one in self.risks.modes)
+        )
 
     def fields(self) -> dict[str, Any]:
         """The report as the JSON has it."""
@@ -177,12 +175,16 @@ class Design:
         return protocols(self._subject, self._rings)
 
     @cached_property
-    def _depths(self) -> Depths:
+    def _resources(self) -> Depths:
         return depths(self._subject)
 
     @cached_property
     def _forecast(self) -> Forecast:
-        return forecast(self._subject, self._depths)
+        return forecast(self._subject, self._resources)
+
+    @cached_property
+    def _depths(self) -> Depths:
+        return self._resources.timed(self._forecast.times)
 
 
 def design(
@@ -192,11 +194,13 @@ def design(
     target: str | None = None,
     shape: Mapping[str, int] | None = None,
     like: ModuleOp | None = None,
+    code: str | None = None,
 ) -> Design:
     """The design of the one kernel of `program` under `pipeline`.
 
     `shape` has an extent for each name in the kernel's view types: the report then has numbers for it, and speaks of the variant that
     such a launch takes. `like` is a whole-tile program for a kernel that was written with its schedule: what it computes is compared
-    with that. Raises TilecError for what the passes refuse.
+    with that. `code` is a Python expression for the text of a program that no file has, from which the experiment's commands could
+    read it. Raises TilecError for what the passes refuse.
     """
-    return Design(Subject(program, pipeline=pipeline, target=target, shape=shape, like=like))
+    return Design(Subject(program, pipeline=pipeline, target=target, shape=shape, like=like, code=code))

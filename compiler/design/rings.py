@@ -51,6 +51,8 @@ class Barrier:
     @property
     def problem(self) -> str | None:
         """Why it does not hand on from one to one."""
+        if not self.producers and not self.consumers:
+            return None  # nobody uses it
         if not self.producers:
             return "nobody arrives on it"
         if not self.consumers:
@@ -181,6 +183,9 @@ def _barrier(subject: Subject, schedule: Schedule, op: MbarrierInitOp) -> Barrie
                 waits |= {n for n in lines if n is not None}
             case _:
                 pass
+    for one in list(producers):
+        if one.startswith(f"{TMA}, announced by the "):  # who announces may arrive as well
+            producers.pop(one.removeprefix(f"{TMA}, announced by the "), None)
     grouped = subject.target.mma == "wgmma" and is_commit_only(op.res)
     name = subject.walk.names[op.res]
     return Barrier(
@@ -194,5 +199,7 @@ def _barrier(subject: Subject, schedule: Schedule, op: MbarrierInitOp) -> Barrie
         tuple(sorted(waits)),
         schedule.first_parity.get(name),
         tuple(phases),
-        "commit_group and wait_group, no memory" if grouped else f"{op.res.type.depth} x 8 bytes in shared memory",
+        "wgmma.commit_group and wgmma.wait_group, no memory"
+        if grouped
+        else f"{op.res.type.depth} x 8 bytes in shared memory",
     )

@@ -8,18 +8,19 @@ from typing import Literal
 
 from xdsl.ir import Operation, SSAValue
 
-from tilec.backend.protocol.contract_walk import TENSOR_CORE, TMA, Access, line_of, parted, root_of
-from tilec.design.depths import Depths, roomier
+from tilec.backend.protocol.contract_walk import TENSOR_CORE, THREADS, TMA, Access, line_of, parted, root_of
+from tilec.design.blocks import counted
+from tilec.design.depths import Depth, Depths, ctas, roomier, stages
 from tilec.design.descriptors import Descriptor
-from tilec.design.fallbacks import Fallback, ctas, fallbacks, stages
-from tilec.design.forecast import Forecast, compared
+from tilec.design.fallbacks import Fallback, fallbacks
 from tilec.design.protocols import Protocols
 from tilec.design.subject import Subject
 from tilec.design.validation import Validation
 from tilec.dialects.tile import CopyAsyncOp, LoadOp, MmaOp, RingType, SmemType, StoreOp, TryWaitOp, WaitGroupOp
 
-Status = Literal["ruled out", "not found", "present"]
-"""``ruled out``: by a proof or by the types, for every launch. ``not found``: in the launches that were simulated."""
+Status = Literal["ruled out", "not found", "present", "a trade"]
+"""``ruled out``: by a proof or by the types, for every launch. ``not found``: in the launches that were simulated. ``a trade``: it
+costs something, and brings something."""
 
 SWIZZLE = "TMA swizzle and MMA layout differ"
 MISSING_WAIT = "a tile is read before it is waited for"
@@ -42,7 +43,7 @@ class Risk:
     status: Status
     facts: tuple[Fact, ...]
     where: str | None
-    """Of one that is present."""
+    """Of one that is present, or a trade."""
     line: int | None
 
 
@@ -57,7 +58,6 @@ def risks(
     maps: tuple[Descriptor, ...],
     protocols: Protocols,
     depths: Depths,
-    forecast: Forecast,
     validation: Validation,
 ) -> Risks:
     found = dict(_breaches(validation))
@@ -65,7 +65,7 @@ def risks(
         _swizzle(subject, maps),
         _missing_wait(subject, validation, protocols, found.get(MISSING_WAIT)),
         _reuse(subject, validation, found.get(REUSE)),
-        _depth(subject, depths, forecast),
+        _depth(subject, depths),
         _other(validation, found.get(OTHER)),
     )
     return Risks(modes, tuple(fallbacks(subject, depths)))
@@ -91,7 +91,8 @@ def _breaches(validation: Validation) -> Iterator[tuple[str, _Breach]]:
 
 def mode_of(message: str) -> str:
     """Which failure mode a fault of the simulator is: its message names what is read or overwritten, and after what."""
-    if "that reads" in message or "before this TMA store" in message:
+    overwritten = "this TMA load into" in message and "after the TMA load into" in message
+    if "that reads" in message or "before this TMA store" in message or "overwrites" in message or overwritten:
         return REUSE
     if "read of" in message and ("the TMA load" in message or "that writes" in message):
         return MISSING_WAIT
@@ -102,13 +103,19 @@ def _settled(validation: Validation) -> Status:
     return "ruled out" if validation.proof.verdict == "proved" else "not found"
 
 
+def _named(actor: str) -> str:
+    """Who acts, in a sentence."""
+    return actor if actor == THREADS else f"the {actor}"
+
+
 def _verdict(validation: Validation) -> Fact:
     proof = validation.proof
     match proof.verdict:
         case "proved":
             return Fact(f"the protocol is proved {proof.summary}")
         case "refuted":
-            return Fact(f"the protocol is refuted {proof.summary}, by something else")
+            mode = OTHER if proof.message is None else mode_of(proof.message)
+            return Fact(f"the protocol is refuted {proof.summary} ({mode}), and the proof ends there")
         case _:
             return Fact(f"the protocol is checked up to {proof.summary}")
 
@@ -191,8 +198,8 @@ def _missing_wait(subject: Subject, validation: Validation, protocols: Protocols
         if one.holds
     ]
     found = breach or unwaited
-    if found is not None:
-        return _present(MISSING_WAIT, facts, found)
+    if found is not None:  # of what the text alone would assure, nothing is certain then
+        return _present(MISSING_WAIT, [], found)
     if not facts:
         facts.append(Fact("TMA loads nothing"))
     return Risk(MISSING_WAIT, _settled(validation), (*facts, _verdict(validation)), None, None)
@@ -227,42 +234,58 @@ def _reuse(subject: Subject, validation: Validation, breach: _Breach | None) -> 
             order = f" ({', '.join(row.order)})" if row.order else ""
             facts.append(
                 Fact(
-                    f"{names}: overwritten by {row.consumer} behind {row.signal}{order}, where {row.producer} has read"
+                    f"{names}: overwritten by {_named(row.consumer)} behind {row.signal}{order}, when {_named(row.producer)} "
+                    f"{'have' if row.producer == THREADS else 'has'} read"
                 )
             )
         elif row.state == "stored" and row.signal != "none":
             drains = [op for op in subject.walk.ops if isinstance(op, WaitGroupOp) and op.pending == 0]
             facts.append(Fact(f"{names}: drained by {row.order[0]} before the CTA ends", _one(line_of(drains[-1]))))
     if breach is not None:
-        return _present(REUSE, facts, breach)
+        return _present(REUSE, [], breach)
     if not facts:
         facts.append(Fact("no shared memory is written twice, and TMA stores nothing"))
     return Risk(REUSE, _settled(validation), (*facts, _verdict(validation)), None, None)
 
 
-def _depth(subject: Subject, depths: Depths, forecast: Forecast) -> Risk:
+def _depth(subject: Subject, depths: Depths) -> Risk:
     row = depths.chosen
     if row is None or (row.smem_bytes == 0 and subject.storage is None):
         problem = subject.storage_problem
         return Risk(DEPTH, "present", (), "the storage has no plan" if problem is None else problem.message, None)
     target = subject.target
     line = line_of(subject.kernel)
-    facts = [Fact(f"{row.depth} stages: {row.smem_bytes} of {target.smem_per_cta} bytes of shared memory a CTA")]
+    facts = [Fact(f"{stages(row)}: {row.smem_bytes} of {target.smem_per_cta} bytes of shared memory a CTA")]
     if not row.fits:
         where = f"{stages(row)} need {row.over_bytes} bytes more than a CTA of {target.name} has"
         return Risk(DEPTH, "present", tuple(facts), where, line)
-    facts.append(Fact(f"{ctas(row)} a multiprocessor, bound by {row.bound_by}"))
-    best = roomier(depths)
-    if best is not None and best.ctas_per_sm is not None and best.ctas_per_sm >= 2 * (row.ctas_per_sm or 0):
-        if (words := compared(forecast)) is not None:
-            facts.append(Fact(f"by the cost model {words}"))
-        where = f"{stages(row)} leave {ctas(row)} a multiprocessor, {stages(best)} {best.ctas_per_sm}: " + (
-            "residency is halved" if best.ctas_per_sm == 2 * (row.ctas_per_sm or 0) else "it falls by more than half"
-        )
-        return Risk(DEPTH, "present", tuple(facts), where, line)
+    if subject.roles:
+        facts.append(Fact("a kernel with roles is taken to have a multiprocessor to itself"))
+    else:
+        facts.append(Fact(f"{ctas(row)} a multiprocessor, bound by {row.bound_by}"))
     if row.spill_bytes:
-        return Risk(DEPTH, "present", tuple(facts), f"a thread spills {row.spill_bytes} bytes", line)
+        where = f"{row.spill_bytes} bytes of registers spilled a thread: use a smaller tile"
+        return Risk(DEPTH, "present", tuple(facts), where, line)
+    best = roomier(depths)
+    if best is not None and best.ctas_per_sm is not None:
+        lost = counted(best.ctas_per_sm - (row.ctas_per_sm or 0), "CTA")
+        where = f"{stages(row)} cost {lost} of the {best.ctas_per_sm} that {stages(best)} leave room for: {_paid(row, best)}"
+        return Risk(DEPTH, "a trade", tuple(facts), where.replace("1 stage leave ", "1 stage leaves "), line)
+    if row.registers is None:
+        facts.append(Fact(f"registers and spills are unknown: {subject.not_lowered or depths.registers_from}"))
+        return Risk(DEPTH, "not found", tuple(facts), None, None)
     return Risk(DEPTH, "ruled out", tuple(facts), None, None)
+
+
+def _paid(row: Depth, best: Depth) -> str:
+    """What a deeper ring brings for the CTAs that it costs."""
+    if not row.seconds or not best.seconds:
+        return "whether that pays is not predicted"
+    slower = row.seconds / best.seconds - 1
+    times = f"{row.seconds * 1e6:.1f} us against {best.seconds * 1e6:.1f}"
+    if abs(slower) < 0.005:
+        return f"predicted as fast, {times}"
+    return f"predicted {abs(slower):.0%} {'slower' if slower > 0 else 'faster'}, {times}"
 
 
 def _other(validation: Validation, breach: _Breach | None) -> Risk:

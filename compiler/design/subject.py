@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from tilec.backend.abi import KernelABI
 from tilec.backend.protocol import Verdict, check
 from tilec.backend.protocol.contract import Contract, contract
 from tilec.backend.protocol.contract_walk import Walk, root_of
-from tilec.backend.protocol.extents import extent_names
+from tilec.backend.protocol.extents import dims_of, extent_names
 from tilec.backend.protocol.sizes import loop_steps
 from tilec.backend.target import Target
 from tilec.diagnostics import Diagnostic, TilecError, collect, fail, location_of
-from tilec.dialects.tile import CopyAsyncOp, KernelOp, RingType, ScheduleOp, SlotOp
+from tilec.dialects.tile import AssumeOp, CopyAsyncOp, KernelOp, MmaOp, RingType, RolesOp, ScheduleOp, SlotOp
 from tilec.driver import Compiled, compile_module, find_kernel
 from tilec.pass_error import PassError
 from tilec.passes.storage import StoragePlan, plan, target_of
@@ -37,12 +37,17 @@ class Subject:
         target: str | None = None,
         shape: Mapping[str, int] | None = None,
         like: ModuleOp | None = None,
+        code: str | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.passes = parse_pipeline(pipeline)
         self.shape = None if shape is None else dict(shape)
         self.like = like
         """The whole-tile program that a kernel which was written with a schedule is compared with."""
+        self.code = code
+        """A Python expression for the text of the program, where no file has it."""
+        self.by_depth: dict[int, Compiled | TilecError] = {}
+        """The kernel under other depths, or what refuses it, as far as it has been made."""
         self._target = target
         with collect() as said:
             self.program = program if self.shape is None else for_shape(program, self.shape)
@@ -139,6 +144,15 @@ class Subject:
         return max((depth_of(root_of(op.dest)) for op in self.loads if op.dest is not None), default=1)
 
     @property
+    def multiplies(self) -> bool:
+        return any(isinstance(op, MmaOp) for op in self.walk.ops)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Names of the roles that the threads are parted into."""
+        return tuple(role.role for op in self.walk.ops if isinstance(op, RolesOp) for role in op.roles)
+
+    @property
     def is_persistent(self) -> bool:
         """Whether a CTA goes from tile to tile."""
         return any(isinstance(op, ScheduleOp) for op in self.walk.ops)
@@ -158,6 +172,17 @@ class Subject:
     def loop_steps(self) -> dict[str, int]:
         """By extent, the step of the loops over it: one step is a K tile."""
         return loop_steps(self.kernel)
+
+    def assumed(self, shape: Mapping[str, int]) -> dict[str, int]:
+        """The shape, with as many tiles more as make it one that the kernel assumes."""
+        made = dict(shape)
+        for op in self.kernel.walk():
+            if isinstance(op, AssumeOp) and isinstance(op.view, BlockArgument):
+                name = dims_of(op.view)[op.dimension]
+                if isinstance(name, str):
+                    tiles = -(-made[name] // op.step)
+                    made[name] += -tiles % op.multiple * op.step
+        return made
 
     def k_tiles(self, shape: Mapping[str, int]) -> int | None:
         """Iterations of the longest loop over an extent; None where there is no such loop."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 WIDTH = 80
 _KEYS = 15
 """Columns of the names of values."""
+_GAP = 2
+"""Columns between those of a table."""
 
 
 def text(design: Design, width: int = WIDTH, *, colours: bool = False) -> str:
@@ -25,7 +27,7 @@ def text(design: Design, width: int = WIDTH, *, colours: bool = False) -> str:
     out = StringIO()
     console = Console(file=out, force_terminal=colours, width=width, highlight=False, markup=False, emoji=False)
     for block in page(design):
-        for part in _parts(block):
+        for part in _parts(block, width):
             console.print(part)
         if isinstance(block, Code):  # is copied as it stands: it is never wrapped
             out.write("".join(f"    {line}\n" for line in block.lines))
@@ -34,7 +36,7 @@ def text(design: Design, width: int = WIDTH, *, colours: bool = False) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _parts(block: Block) -> list[RenderableType]:
+def _parts(block: Block, width: int) -> list[RenderableType]:
     match block:
         case Heading(text, level):
             mark = {1: "=", 2: "-"}.get(level)
@@ -54,15 +56,46 @@ def _parts(block: Block) -> list[RenderableType]:
                 table.add_row(key, Text(value))
             return [table]
         case Grid():
-            return [_table(block)]
+            widths = _widths(block, width)
+            return _records(block) if widths is None else [_table(block, widths)]
         case Code():
             return []
 
 
-def _table(block: Grid) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
+def _widths(block: Grid, width: int) -> list[int] | None:
+    """Of the columns, in which no word is torn apart; None where they do not go beside each other."""
+    columns = [(heading, *cells) for heading, *cells in zip(block.headings, *block.rows, strict=True)]
+    widths = [max(map(len, cells)) for cells in columns]
+    least = [max((len(word) for cell in cells for word in cell.split()), default=0) for cells in columns]
+    for place in block.numbers:
+        least[place] = max(least[place], *(len(row[place]) for row in block.rows), 0)
+    room = width - _GAP * (len(columns) - 1)
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        place = max((i for i in range(len(widths)) if widths[i] > least[i]), key=widths.__getitem__)
+        widths[place] -= 1
+    return widths
+
+
+def _table(block: Grid, widths: list[int]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, _GAP, 0, 0))
     for place, heading in enumerate(block.headings):
-        table.add_column(heading, justify="right" if place in block.numbers else "left", vertical="top")
+        justify = "right" if place in block.numbers else "left"
+        table.add_column(heading, justify=justify, vertical="top", width=widths[place])
     for row in block.rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
+
+
+def _records(block: Grid) -> list[RenderableType]:
+    """A table for a narrow terminal: each row as lines of its own."""
+    made: list[RenderableType] = []
+    for number, row in enumerate(block.rows):
+        made += [Text("")] if number else []
+        made += [
+            Text(f"{heading}: {cell}" if heading else cell)
+            for heading, cell in zip(block.headings, row, strict=True)
+            if cell
+        ]
+    return made

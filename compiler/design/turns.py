@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MOST_K_TILES = 512
+"""Of a tile whose turns are recorded; more do the same."""
 MMA = "MMA"
 """What a turn computes, where it multiplies."""
 
@@ -30,6 +32,8 @@ class Turns:
     computes: str
     loads_in_flight: tuple[int, ...]
     """From the issue of k's MMA until somebody waits for it, relative to k: 1 is the load of the next K tile."""
+    loads_at_once: int
+    """Of those, how many at one moment, at most."""
     mmas_in_flight: tuple[int, ...]
     """When the MMA of k is issued, relative to k: -1 is the MMA of the turn before."""
     waits_for_mma: tuple[int, ...]
@@ -42,7 +46,8 @@ class Turns:
 class Phases:
     """One output tile of `k_tiles` turns."""
 
-    k_tiles: int
+    k_tiles: int | None
+    """None where there is no loop over an extent."""
     shape: dict[str, int]
     before: tuple[str, ...]
     """What the threads do before the first turn."""

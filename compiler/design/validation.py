@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import prod, sqrt
 from typing import Literal
 
 from tilec.backend.protocol import Status
@@ -22,12 +22,13 @@ from tilec.verify_each import grain, small_extents
 _MOST_MACS = 1 << 31
 """Of the user's own shape, which is simulated too if it has no more."""
 _WHOLE, _TAILS = "whole tiles", "boundary tiles"
-Outcome = Literal["exact", "differs", "fault", "skipped"]
+Outcome = Literal["exact", "no fault", "differs", "fault", "skipped"]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One launch. `exact`: all numbers are those of the program (whole numbers, so that no sum is rounded)."""
+    """One launch. `exact`: all numbers are those of the program (whole numbers, so that no sum is rounded). `no fault`: no rule is
+    broken, and the numbers are compared with nothing."""
 
     what: str
     shape: dict[str, int]
@@ -71,12 +72,15 @@ class Validation:
     proof: Proof
     handoffs: tuple[HandOff, ...]
     experiment: Experiment
+    untried: str | None
+    """Why no launch has shown what the kernel is for: an MMA, or else a copy."""
 
     @property
     def holds(self) -> bool:
-        """Whether nothing went wrong."""
+        """Whether nothing went wrong, and something was tried."""
         return (
-            all(run.outcome in ("exact", "skipped") for run in self.runs)
+            self.untried is None
+            and all(run.outcome in ("exact", "no fault", "skipped") for run in self.runs)
             and self.proof.verdict != "refuted"
             and all(handoff.holds for handoff in self.handoffs)
         )
@@ -97,7 +101,23 @@ def validation(subject: Subject, rings: Rings, experiment: Experiment) -> Valida
     handoffs = tuple(
         HandOff(one.name, one.producers, one.consumers, one.problem is None, one.problem) for one in rings.barriers
     )
-    return Validation(tuple(_runs(subject)), proof, handoffs, experiment)
+    runs = tuple(_runs(subject))
+    return Validation(runs, proof, handoffs, experiment, _untried(subject, runs))
+
+
+def _untried(subject: Subject, runs: tuple[Run, ...]) -> str | None:
+    """Broken launches have been tried as well."""
+    tried = [run for run in runs if run.outcome != "skipped"]
+    if subject.multiplies:
+        what, shown = "an MMA", any(run.mmas or run.outcome in ("differs", "fault") for run in tried)
+    elif subject.loads or subject.stores:
+        what, shown = "a copy", any(run.tiles or run.outcome in ("differs", "fault") for run in tried)
+    else:
+        return None
+    if shown:
+        return None
+    why = next((run.message for run in reversed(runs) if run.outcome == "skipped"), None)
+    return f"no launch with {what} was simulated{'' if why is None else f': {why}'}"
 
 
 def _line(found: Diagnostic | None) -> int | None:
@@ -125,14 +145,14 @@ def _launches(subject: Subject) -> Iterator[tuple[str, dict[str, int]]]:
         shape = dict(tails)
         for name, step in steps.items():
             shape[name] = _extent(count, step, grain(kernel, name), whole=count % 2 == 0)
-        yield _TAILS, shape
+        yield _TAILS, subject.assumed(shape)
     if not steps:
-        yield _TAILS, tails
+        yield _TAILS, subject.assumed(tails)
     ruled = tile_steps(kernel)
     others = (name for name in tails if name not in steps)
     whole = {name: ruled.get(name, tails[name]) * (2 - place % 2) for place, name in enumerate(others)}
     ordered = {**whole, **{name: step * (depth + 1) for name, step in steps.items()}}
-    yield _WHOLE, {name: ordered[name] for name in tails}
+    yield _WHOLE, subject.assumed({name: ordered[name] for name in tails})
     if subject.shape is not None:
         yield "the given shape", subject.shape
 
@@ -178,7 +198,8 @@ def _run(subject: Subject, what: str, shape: dict[str, int]) -> Run:
         if subject.like is not None:  # it is no program to compare with
             raise
         return outcome("skipped", error.diagnostic.message, _line(error.diagnostic))
-    return Run(what, shape, k_tiles, "exact", compared, report.tiles, report.mmas, report.waits, None, None)
+    result = "no fault" if compared is None else "exact"
+    return Run(what, shape, k_tiles, result, compared, report.tiles, report.mmas, report.waits, None, None)
 
 
 def _compared(subject: Subject) -> str | None:
@@ -187,12 +208,13 @@ def _compared(subject: Subject) -> str | None:
     return None if subject.by_hand else "the program"
 
 
-def _work(subject: Subject, shape: Mapping[str, int]) -> int:
-    """A bound on what the simulator has to do: multiply-adds as the grid and the loops count them, or elements of all views."""
-    loops = subject.loop_steps
-    grid = prod(shape[name] for name in tile_steps(subject.kernel) if name not in loops)
-    views = sum(
-        prod(shape[dim] if isinstance(dim, str) else dim for dim in dims_of(argument))
+def _work(subject: Subject, shape: Mapping[str, int]) -> float:
+    """About what the simulator has to do: elements of all views, or multiply-adds of whole tiles: for three matrices of MxK, NxK and
+    MxN elements the root of their product."""
+    steps = {**tile_steps(subject.kernel), **subject.loop_steps}
+    full = {name: -(-max(extent, 1) // steps.get(name, 1)) * steps.get(name, 1) for name, extent in shape.items()}
+    views = sorted(
+        prod(full[dim] if isinstance(dim, str) else dim for dim in dims_of(argument))
         for argument in subject.kernel.body.block.args
     )
-    return max(grid * max(sum(shape[name] for name in loops), 1), views)
+    return max(sqrt(prod(views[-3:])) if subject.multiplies else 0, sum(views))

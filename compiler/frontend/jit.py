@@ -180,7 +180,7 @@ class JitFunction:
         return self._used.resources
 
     def explain(self, shape: Mapping[str, int] | None = None) -> Design:
-        """The design of the pipeline of the call that was made last, as for `tilec.Kernel`."""
+        """The design of the pipeline of the call that was made last, with its extents, as for `tilec.Kernel`."""
         return self._used.explain(shape)
 
     @property

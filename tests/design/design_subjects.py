@@ -32,7 +32,7 @@ def lowered_to_l1(pipeline: str, example: str = "gemm.tile") -> ModuleOp:
 def quick(made: Subject, rows: tuple[int, ...] = ()) -> Design:
     """A design without a forecast, with few depths, and without registers: nothing becomes machine code."""
     design = Design(made)
-    with patch("tilec.backend.ptxas.find_ptxas", lambda: None):
+    with patch("tilec.backend.ptxas.find_ptxas", lambda: None), patch("tilec.residency.find_ptxas", lambda: None):
         vars(design)["_depths"] = depths(made, rows)
-    vars(design)["_forecast"] = Forecast({}, True, None, None, None, "none", "not asked for")
+    vars(design)["_forecast"] = Forecast({}, True, None, {}, "none", False, "not asked for")
     return design

@@ -94,6 +94,28 @@ def test_a_pass_list_may_leave_what_suits_to_the_threads() -> None:
     assert _dispatches(made, "A") == {"threads"}
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "verdict"),
+    [
+        (
+            "",
+            "add the pass tma: TMA suits 3 of 3 copies, and does none; 0 of 3 copies by TMA, one stage, protocol proved for every K",
+        ),
+        (
+            "threads,pipeline(2)",
+            "add the pass tma in place of threads: TMA suits 3 of 3 copies, and does none; 0 of 3 copies by TMA, a ring of 2 "
+            "stages, protocol proved for every K",
+        ),
+    ],
+)
+def test_what_suits_and_is_not_done_is_advice(pipeline: str, verdict: str) -> None:
+    assert quick(subject(GEMM, pipeline)).conclusion.verdict == verdict
+
+
+def test_without_a_pass_that_chooses_the_threads_copy() -> None:
+    assert {copy.reason for copy in copies(subject(GEMM))} == {"the pass list has no tma"}
+
+
 def test_the_pass_list_may_set_the_least_size() -> None:
     made = subject((EXAMPLES / "bias_relu.tile").read_text(), "tma(min_bytes=512)")
     assert (_by_view(made)["bias"].suits, _dispatches(made, "bias")) == (True, {"tma"})

@@ -54,6 +54,24 @@ def test_what_overlaps(pipeline: str, overlap: int, ahead: int) -> None:
     assert (made.overlap, made.ahead) == (overlap, ahead)
 
 
+def test_loads_in_flight_are_counted_at_one_moment() -> None:
+    """With lag 3 of 4 stages three wait for their MMAs: one load is outstanding at a time."""
+    made = schedule(subject(GEMM, "tma,pipeline(4,3)", shape={"M": 128, "N": 128, "K": 64 * 20}))
+    assert (made.overlap, made.ahead) == (3, 1)
+    steady = max(made.phases[0].steady, key=lambda turns: turns.last - turns.first)
+    assert steady.loads_at_once == 1
+
+
+def test_with_a_shape_no_more_overlaps_than_it_has_k_tiles() -> None:
+    made = quick(subject(GEMM, "tma,pipeline(4)", shape={"M": 128, "N": 128, "K": 128})).conclusion.pipeline
+    assert (made.loads_ahead, made.words) == (
+        1,
+        "while a K tile is multiplied, the load of the next K tile is in flight",
+    )
+    none = quick(subject(GEMM, "tma,pipeline(4)", shape={"M": 128, "N": 128, "K": 0})).conclusion.pipeline
+    assert none.words == "with this shape there is no K tile, and nothing to overlap"
+
+
 def test_few_and_as_many_k_tiles_as_stages_are_shown_too() -> None:
     made = schedule(subject(GEMM, "tma,pipeline(3)", shape={"M": 128, "N": 128, "K": 640}))
     assert [phases.k_tiles for phases in made.phases] == [10, 2, 3]

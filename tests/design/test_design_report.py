@@ -6,6 +6,8 @@ import dataclasses
 import importlib
 import json
 import re
+import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ import pytest
 from design_subjects import EXAMPLES, GEMM, ROLES, quick, subject
 
 import tilec
+from tilec.cli import main
 from tilec.design import SCHEMA, Design, design
 from tilec.design.subject import Subject
+from tilec.design.text import text
 from tilec.source import parse_file, parse_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +36,7 @@ _PARTS = {
         "schedule",
         "depths",
     },
-    "validation": {"runs", "proof", "handoffs", "experiment"},
+    "validation": {"runs", "proof", "handoffs", "experiment", "untried"},
     "risks": {"modes", "fallbacks"},
 }
 
@@ -71,6 +75,9 @@ def test_json_has_every_field_filled(gemm: tuple[int, Design]) -> None:
     # What only a fault, a refusal, a turn that loads nothing or a depth that does not fit leaves empty or fills.
     assert empty <= {
         ".conclusion.copies.reason",
+        ".contract.depths.rows.seconds",
+        ".validation.experiment.save",
+        ".validation.untried",
         ".conclusion.remarks",
         ".conclusion.pipeline.roles",
         ".evidence.lines",
@@ -266,8 +273,23 @@ def test_the_call_that_was_made_last_decides_the_variant() -> None:
     kernel = tilec.compile(EXAMPLES / "gemm.tile", pipeline="tma", target="sm_90a")
     a, b = np.ones((16, 20), np.float16), np.ones((24, 20), np.float16)
     kernel(a, b, np.empty((16, 24), np.float16))  # rows of 40 bytes
-    copies = {copy.view: copy.engine for copy in kernel.explain().conclusion.copies}
+    made = kernel.explain()
+    copies = {copy.view: copy.engine for copy in made.conclusion.copies}
     assert copies == {"A": "threads", "B": "threads", "D": "TMA"}
+    # Its extents are those of the report, and the file alone would say another variant.
+    assert made.shape == {"M": 16, "N": 24, "K": 20}
+    assert made.validation.experiment.save == 'from pathlib import Path; Path("gemm_ir.tile").write_text(kernel.ir())'
+
+
+def test_other_extents_than_those_of_the_call_may_be_asked_for() -> None:
+    kernel = tilec.compile(EXAMPLES / "gemm.tile", pipeline="tma", target="sm_90a")
+    assert kernel.explain().shape is None
+    a = np.ones((16, 16), np.float16)
+    kernel(a, a, np.empty((16, 16), np.float16))
+    assert kernel.explain().shape == {"M": 16, "N": 16, "K": 16}
+    made = kernel.explain({"M": 32, "N": 16, "K": 16})
+    assert made.shape == {"M": 32, "N": 16, "K": 16}
+    assert made.validation.experiment.save is None
 
 
 def test_a_python_function_explains_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,8 +301,54 @@ def test_a_python_function_explains_itself(monkeypatch: pytest.MonkeyPatch) -> N
     gemm(a, a)
     made = gemm.explain()
     assert (made.kernel, made.pipeline) == ("gemm", "tma,pipeline(2),persistent")
+    assert made.shape == {"M": 16, "N": 16, "K": 16}
     line = Path(EXAMPLES / "gemm.py").read_text().splitlines().index("            tile.copy(A[m, k], a)") + 1
     assert made.contract.descriptors[0].lines == (line,)
+
+
+def test_the_experiment_of_a_python_function_can_be_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    gemm = importlib.import_module("gemm").gemm
+    a = np.ones((24, 20), np.float16)
+    gemm(a, a)
+    asked = gemm.explain().validation.experiment
+    assert asked.save == 'from pathlib import Path; Path("gemm_ir.tile").write_text(gemm.ir())'
+    monkeypatch.chdir(tmp_path)
+    exec(asked.save, {"gemm": gemm})
+    command = shlex.split(asked.command.replace("--device=cuda", "--device=none"))
+    assert command[:3] == ["tilec", "predict", "gemm_ir.tile"]
+    assert main(command[1:]) == 0
+    assert f"{asked.numbers['microseconds']} us" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [24, 40, 60])
+def test_a_narrow_terminal_cuts_no_number(width: int) -> None:
+    made = quick(subject(GEMM, "tma,pipeline(3)", shape={"M": 4096, "N": 1000, "K": 4000}), (1, 2))
+    wide, narrow = (Counter(re.findall(r"\d+", text(made, columns))) for columns in (200, width))
+    assert narrow == wide
+
+
+def test_numbers_and_their_words_agree() -> None:
+    for pipeline in ("tma", "tma,pipeline(2)", "tma,pipeline(3),persistent", "threads,pipeline(2)"):
+        said = str(quick(subject(GEMM, pipeline), (1, 2)))
+        wrong = r"\b1 (?:loads|stages|MMAs|CTAs|arrivals|turns|K tiles)\b|threads has|core have"
+        assert re.findall(wrong, said) == [], pipeline
+
+
+def test_a_kernel_without_a_loop_has_no_k_tiles() -> None:
+    made = quick(subject(_BARE["rank 1"], "tma"))
+    assert [one.k_tiles for one in made.contract.schedule] == [None]
+    said = str(made).split("3 Contract")[1].split("4 Validation")[0]
+    assert "Three phases of an output tile without a loop\n\nPrologue: load its tiles into stage 0.\n" in said
+    assert "K tile" not in said
+
+
+def test_addresses_say_from_where_they_count(gemm: tuple[int, Design]) -> None:
+    assert (
+        "Addresses are offsets from the start of dynamic shared memory, elements are\n(row, column) of the tile.\n"
+    ) in str(gemm[1])
 
 
 @pytest.mark.parametrize(
