@@ -224,9 +224,9 @@ class Kernel:
         default they are those of that call, and before the first call there are none.
         """
         if shape is None and self._shapes:
-            from tilec.design.explain import extents_of
+            from tilec.design.explain import explain_call
 
-            shape = extents_of(self.signature, self._shapes)
+            return explain_call(self._program, self._last.target, self._last.facts, self._shapes)
         return self._last.explain(shape)
 
     def emulate(

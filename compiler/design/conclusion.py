@@ -118,7 +118,8 @@ def _verdict(
     if row is not None and row.seconds and (best := depths.faster) is not None and best.seconds:
         against = f"{best.seconds * 1e6:.1f} us against {row.seconds * 1e6:.1f}, by the cost model"
         return f"use {stages(best)}: {against}; as it is, {made}"
-    return f"use it: {made}"
+    alone = "; its numbers are compared with nothing: --like FILE names a program"
+    return f"use it: {made}{alone if copies and subject.by_hand and subject.like is None else ''}"
 
 
 def _pipeline(subject: Subject, schedule: Schedule) -> Pipeline:

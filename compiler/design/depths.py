@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from tilec.backend.protocol.contract_walk import root_of
 from tilec.backend.target import Target
-from tilec.collector import seldom_collecting
 from tilec.design.blocks import counted
+from tilec.design.compilations import assemble_all, compiled_at
 from tilec.design.subject import Subject, depth_of
 from tilec.diagnostics import TilecError, collect
 from tilec.dialects.tile import AllocOp, CopyAsyncOp, KernelOp, MbarrierInitOp, MbarrierType, RingType
-from tilec.driver import Compiled, compile_module
+from tilec.driver import Compiled
 from tilec.passes.pipeline import Pipeline
 from tilec.passes.storage import StoragePlan, plan
-from tilec.program import compiling
 from tilec.residency import Residency, residency
-from tilec.spec import print_pipeline
 
 if TYPE_CHECKING:
     from tilec.backend.ptxas import Assembled
@@ -100,14 +96,14 @@ class Depths:
 def depths(subject: Subject, wanted: Sequence[int] = DEPTHS) -> Depths:
     """The rows of all depths, and of the chosen one if it is another."""
     wanted = sorted({*wanted, subject.depth})
-    made: dict[int, Compiled | TilecError] = {depth: _compiled(subject, depth) for depth in wanted}
+    made: dict[int, Compiled | TilecError] = {depth: compiled_at(subject, depth) for depth in wanted}
     how = _how(subject)
     refused = [one.diagnostic.message for one in made.values() if isinstance(one, TilecError)]
     if not subject.by_hand and len(refused) == len(made) - 1 and len(set(refused)) == 1:
         # Whatever the depth: there is nothing to put into a ring.
         made = {depth: one for depth, one in made.items() if depth == subject.depth}
         how = f"There is no other depth: {refused[0]}"
-    assembled, assembler = _assembled(made)
+    assembled, assembler = assemble_all(made)
     base = next((one.tile for one in reversed(made.values()) if isinstance(one, Compiled)), subject.module)
     mine = made[subject.depth]
     taken = _residency(mine) if isinstance(mine, Compiled) else None
@@ -133,89 +129,12 @@ def roomier(depths: Depths) -> Depth | None:
     return max(more, key=lambda one: ((one.ctas_per_sm or 0) >= 2 * held, one.depth), default=None)
 
 
-def at_depth(subject: Subject, depth: int) -> Compiled | None:
-    """The kernel with another depth, where the pass list decides the depth."""
-    made = _compiled(subject, depth)
-    return None if isinstance(made, TilecError) else made
-
-
-def pass_list(subject: Subject, depth: int) -> str:
-    """The passes that make another depth."""
-    return print_pipeline(_with_depth(subject.passes, depth))
-
-
 def stages(row: Depth) -> str:
     return counted(row.depth, "stage")
 
 
 def ctas(row: Depth) -> str:
     return "CTAs by a number that is not known" if row.ctas_per_sm is None else counted(row.ctas_per_sm, "CTA")
-
-
-# ---- compiling
-
-
-def _compiled(subject: Subject, depth: int) -> Compiled | TilecError:
-    """The subject under another depth, made once; what refuses it."""
-    if depth not in subject.by_depth:
-        subject.by_depth[depth] = _compile(subject, depth)
-    return subject.by_depth[depth]
-
-
-def _compile(subject: Subject, depth: int) -> Compiled | TilecError:
-    if depth == subject.depth:
-        return subject.compiled
-    if subject.by_hand:
-        return TilecError("the rings are written by hand")
-    try:
-        with collect():
-            return compile_module(
-                subject.program, pipeline=_with_depth(subject.passes, depth), target=subject.asked_target, emit="tile"
-            )
-    except TilecError as error:
-        return error
-
-
-def _with_depth(passes: Sequence[ModulePass], depth: int) -> list[ModulePass]:
-    """The pass list with another depth, and the lag of the given one as far as the depth allows."""
-    if any(isinstance(one, Pipeline) for one in passes):
-        return [
-            Pipeline(depth, None if one.lag is None else min(one.lag, depth - 1)) if isinstance(one, Pipeline) else one
-            for one in passes
-        ]
-    from tilec.passes import PASSES
-
-    made = list(passes)
-    place = next((i for i, one in enumerate(made) if one.name in ("tma", "threads")), None)
-    if place is None:
-        place = next((i for i, one in enumerate(made) if one.name not in ("target", "retile")), len(made))
-        made.insert(place, PASSES["threads"]()())
-    made.insert(place + 1, Pipeline(depth))
-    return made
-
-
-def _assembled(made: dict[int, Compiled | TilecError]) -> tuple[dict[int, Assembled], str]:
-    """What ptxas makes of each depth, which it does beside the compilation of the next."""
-    from tilec.backend.ptxas import PtxasError, find_ptxas, probe_ptxas
-
-    if find_ptxas() is None:
-        return {}, "unknown: no ptxas"
-    try:
-        build = probe_ptxas().build
-    except PtxasError as error:
-        return {}, f"unknown: {error.diagnostic.message}"
-    futures: dict[int, Future[Assembled]] = {}
-    with ThreadPoolExecutor(2) as pool, compiling(), seldom_collecting():
-        for depth, compiled in made.items():
-            if isinstance(compiled, Compiled):
-                try:
-                    with collect():
-                        _ = compiled.ptx
-                except TilecError:
-                    continue
-                futures[depth] = pool.submit(getattr, compiled, "resources")  # which ptxas says, once
-    done = {depth: future.result() for depth, future in futures.items() if future.exception() is None}
-    return done, f"ptxas {build}"
 
 
 # ---- rows

@@ -14,33 +14,36 @@ from tilec.diagnostics import TilecError, did_you_mean, kind_of, location_of
 from tilec.dialects.tile import KernelOp
 from tilec.driver import find_kernel
 from tilec.program import Program, SourceProgram, compiling
-from tilec.signature import Signature
 
 
 def explain(program: Program, target: str, facts: tuple[Facts, ...], shape: Mapping[str, int] | None) -> Design:
-    """The design of `program` for one target and one class of tensors."""
-    module = program.program_for(facts)
-    assert isinstance(program, SourceProgram)  # others have no program at hand
+    """The design of `program` for one target and one class of tensors, and with a `shape` for dense ones of these extents."""
+    source, module = _source(program, facts)
     if shape is not None:
         _check(find_kernel(module), shape)
     with compiling():
-        return design(
-            module,
-            pipeline=program.pipeline,
-            target=target,
-            shape=shape,
-            code=_code(program, module, facts),
-        )
+        code = _code(source, module, facts)
+        return design(module, pipeline=source.pipeline, target=target, shape=shape, code=code)
 
 
-def extents_of(signature: Signature, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
-    """The extent of each name in the types of the views, of tensors with these shapes."""
-    return {
+def explain_call(program: Program, target: str, facts: tuple[Facts, ...], shapes: Sequence[Sequence[int]]) -> Design:
+    """The design for a call with tensors of that class and these shapes, which need not be dense."""
+    source, module = _source(program, facts)
+    extents = {
         dim: extent
-        for view, shape in zip(signature.views, shapes, strict=True)
+        for view, shape in zip(source.signature.views, shapes, strict=True)
         for dim, extent in zip(view.dims, shape, strict=True)
         if isinstance(dim, str)
     }
+    with compiling():
+        code = _code(source, module, facts)
+        return design(module, pipeline=source.pipeline, target=target, shape=extents, code=code, variant="given")
+
+
+def _source(program: Program, facts: tuple[Facts, ...]) -> tuple[SourceProgram, ModuleOp]:
+    module = program.program_for(facts)
+    assert isinstance(program, SourceProgram)  # others have no program at hand
+    return program, module
 
 
 def _code(program: SourceProgram, module: ModuleOp, facts: tuple[Facts, ...]) -> str | None:

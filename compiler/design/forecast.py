@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tilec.backend.protocol.extents import tile_steps
 from tilec.backend.timeline import Prediction, model_of, predict, predict_seconds
-from tilec.design.depths import Depths, at_depth
+from tilec.design.compilations import at_depth
+from tilec.design.depths import Depths
 from tilec.design.subject import Subject
 from tilec.diagnostics import TilecError
 

@@ -210,11 +210,10 @@ def _round(op: ArriveExpectTxOp, block: Block) -> tuple[list[ArriveExpectTxOp], 
 
 def _same(one: ArriveExpectTxOp | CopyAsyncOp, other: ArriveExpectTxOp) -> bool:
     """Whether two mean the same stage of the same mbarrier."""
-    if one.barrier is not other.barrier or one.stage is None:
+    stage, wanted = one.stage, other.stage
+    if one.barrier is not other.barrier or stage is None or wanted is None:
         return False
-    return one.stage is other.stage or (
-        constant(one.stage) is not None and constant(one.stage) == constant(other.stage)
-    )
+    return stage is wanted or (constant(stage) is not None and constant(stage) == constant(wanted))
 
 
 # ---- stores

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -195,12 +195,15 @@ def design(
     shape: Mapping[str, int] | None = None,
     like: ModuleOp | None = None,
     code: str | None = None,
+    variant: Literal["dense", "given"] = "dense",
 ) -> Design:
     """The design of the one kernel of `program` under `pipeline`.
 
     `shape` has an extent for each name in the kernel's view types: the report then has numbers for it, and speaks of the variant that
-    such a launch takes. `like` is a whole-tile program for a kernel that was written with its schedule: what it computes is compared
+    such a launch of dense tensors takes; `variant` may say that the program is that of the launch as it is given. `like` is a whole-tile program for a kernel that was written with its schedule: what it computes is compared
     with that. `code` is a Python expression for the text of a program that no file has, from which the experiment's commands could
     read it. Raises TilecError for what the passes refuse.
     """
-    return Design(Subject(program, pipeline=pipeline, target=target, shape=shape, like=like, code=code))
+    return Design(
+        Subject(program, pipeline=pipeline, target=target, shape=shape, like=like, code=code, variant=variant)
+    )

@@ -272,9 +272,14 @@ def _depth(subject: Subject, depths: Depths) -> Risk:
         where = f"{stages(row)} cost {lost} of the {best.ctas_per_sm} that {stages(best)} leave room for: {_paid(row, best)}"
         return Risk(DEPTH, "a trade", tuple(facts), where.replace("1 stage leave ", "1 stage leaves "), line)
     if row.registers is None:
-        facts.append(Fact(f"registers and spills are unknown: {subject.not_lowered or depths.registers_from}"))
+        facts.append(Fact(f"registers and spills are unknown: {_unknown(subject, depths)}"))
         return Risk(DEPTH, "not found", tuple(facts), None, None)
     return Risk(DEPTH, "ruled out", tuple(facts), None, None)
+
+
+def _unknown(subject: Subject, depths: Depths) -> str:
+    """Why nobody knows the registers."""
+    return subject.not_lowered or depths.registers_from.removeprefix("unknown: ")
 
 
 def _paid(row: Depth, best: Depth) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, SSAValue
@@ -27,7 +28,7 @@ from tilec.variants import for_shape
 
 
 class Subject:
-    """`program` under `pipeline`. With a `shape` it is the variant that a launch with these extents takes."""
+    """`program` under `pipeline`. With a `shape` it is the variant that a launch of dense tensors takes, or the program as `given`."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Subject:
         shape: Mapping[str, int] | None = None,
         like: ModuleOp | None = None,
         code: str | None = None,
+        variant: Literal["dense", "given"] = "dense",
     ) -> None:
         self.pipeline = pipeline
         self.passes = parse_pipeline(pipeline)
@@ -50,7 +52,7 @@ class Subject:
         """The kernel under other depths, or what refuses it, as far as it has been made."""
         self._target = target
         with collect() as said:
-            self.program = program if self.shape is None else for_shape(program, self.shape)
+            self.program = program if self.shape is None or variant == "given" else for_shape(program, self.shape)
             self.compiled: Compiled = compile_module(
                 self.program, pipeline=self.passes, target=target, emit="tile", observer=None
             )

@@ -292,6 +292,18 @@ def test_other_extents_than_those_of_the_call_may_be_asked_for() -> None:
     assert made.validation.experiment.save is None
 
 
+def test_tensors_of_a_call_need_not_be_dense() -> None:
+    """Rows of 40 bytes, 48 apart: TMA loads them. Dense ones it would not."""
+    kernel = tilec.compile(EXAMPLES / "gemm.tile", pipeline="tma", target="sm_90a")
+    a, b = np.ones((16, 24), np.float16)[:, :20], np.ones((24, 24), np.float16)[:, :20]
+    kernel(a, b, np.empty((16, 24), np.float16))
+    engines = [
+        {copy.engine for copy in made.conclusion.copies}
+        for made in (kernel.explain(), kernel.explain({"M": 16, "N": 24, "K": 20}))
+    ]
+    assert engines == [{"TMA"}, {"TMA", "threads"}]
+
+
 def test_a_python_function_explains_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
     gemm = importlib.import_module("gemm").gemm

@@ -38,7 +38,7 @@ def test_a_good_kernel_has_none(pipeline: str) -> None:
     assert {risk.status for risk in modes.values() if risk is not depth} == {"ruled out"}
     # What ptxas has not said is not ruled out.
     assert depth.status == "not found"
-    assert depth.facts[-1].what == "registers and spills are unknown: unknown: no ptxas"
+    assert depth.facts[-1].what == "registers and spills are unknown: no ptxas"
     assert all(risk.facts and risk.where is None for risk in modes.values())
 
 

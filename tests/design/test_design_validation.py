@@ -84,6 +84,15 @@ def test_wrong_numbers_are_found_where_there_is_a_program_to_compare_with() -> N
     assert not compared.holds
 
 
+@pytest.mark.parametrize("like", [False, True])
+def test_the_verdict_on_a_kernel_by_hand_says_whether_numbers_were_compared(like: bool) -> None:
+    module = lowered_to_l1("tma,pipeline(2)")
+    made = quick(Subject(module, like=parse_text(GEMM, "gemm.tile") if like else None))
+    verdict = "use it: 3 of 3 copies by TMA, a ring of 2 stages, protocol proved for every K"
+    alone = "; its numbers are compared with nothing: --like FILE names a program"
+    assert made.conclusion.verdict == (verdict if like else verdict + alone)
+
+
 def test_a_small_shape_of_the_users_is_run_as_well_and_a_large_one_is_not() -> None:
     small = _validation(subject(GEMM, "tma", shape={"M": 40, "N": 56, "K": 72})).runs[-1]
     assert (small.what, small.outcome, small.tiles) == ("the given shape", "exact", 1)
