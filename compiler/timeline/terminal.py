@@ -62,7 +62,9 @@ def drawing(subject: Subject, width: int) -> list[Text]:
     if subject.chosen:
         lines += _folded("a small shape, since none is given (--shape M=..,N=..,K=..)", width)
     elif subject.kind == "chip":
-        lines += _folded("as if it were alone: tilec predict reckons with the other multiprocessors and with power", width)
+        lines += _folded(
+            "as if it were alone: tilec predict reckons with the other multiprocessors and with power", width
+        )
     for i, window in enumerate(parts):
         lines.append(Text())
         if i:
