@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from tilec.backend.protocol.extents import dims_of
+from tilec.backend.protocol.extents import extents_of
 from tilec.backend.reference.arguments import is_written
 from tilec.backend.target import DEFAULT_TARGET, TARGETS
 from tilec.backend.timeline import Prediction, predict
@@ -119,7 +119,7 @@ def measure(program: ModuleOp, pipeline: str, target: str, shape: Mapping[str, i
     for argument in find_kernel(program).body.block.args:
         assert isinstance(argument.type, ViewType)
         view = argument.type
-        extents = [shape[dim] if isinstance(dim, str) else dim for dim in dims_of(argument)]
+        extents = extents_of(argument, shape)
         slowest_first = view.order[::-1]
         kind = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[view.dtype.name]
         make = torch.zeros if is_written(argument) else torch.randn

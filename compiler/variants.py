@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import BlockArgument
 from xdsl.rewriter import Rewriter
 
-from tilec.backend.protocol.extents import dims_of
+from tilec.backend.protocol.extents import extents_of
 from tilec.backend.reference.arguments import is_written
 from tilec.backend.runtime.arguments import Argument, Facts, place
 from tilec.call_checks import check_facts
@@ -45,7 +45,7 @@ def for_shape(module: ModuleOp, extents: Mapping[str, int]) -> ModuleOp:
     classes: list[Facts] = []
     for i, (argument, view) in enumerate(zip(kernel.body.block.args, kernel.views, strict=True)):
         wanted, name = declared(view), argument.name_hint or f"number {i}"
-        dense = _dense(view, [extents[dim] if isinstance(dim, str) else dim for dim in dims_of(argument)])
+        dense = _dense(view, extents_of(argument, extents))
         placement = place(name, dense, wanted.order)
         if by_hand:
             check_facts(name, wanted, placement, dense)

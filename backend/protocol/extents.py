@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.ir import BlockArgument
 
 from tilec.dialects.tile import (
@@ -23,6 +25,11 @@ def dims_of(argument: BlockArgument) -> list[int | str]:
     assert isinstance(argument.type, ViewType)
     hint = argument.name_hint or f"argument{argument.index}"
     return [f"{hint}.{i}" if dim is None else dim for i, dim in enumerate(argument.type.dims)]
+
+
+def extents_of(argument: BlockArgument, shape: Mapping[str, int]) -> list[int]:
+    """Extents of a view in a launch, where `shape` has one for each name."""
+    return [shape[dim] if isinstance(dim, str) else dim for dim in dims_of(argument)]
 
 
 def extent_names(kernel: KernelOp) -> list[str]:

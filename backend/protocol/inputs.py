@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilec.backend.protocol.extents import dims_of
+from tilec.backend.protocol.extents import extents_of
 from tilec.backend.reference.arguments import is_written
 from tilec.backend.reference.numerics import Array
 from tilec.dialects.tile import F16, KernelOp, ViewType
@@ -19,7 +19,7 @@ def integer_inputs(kernel: KernelOp, extents: Mapping[str, int], seed: int = 7) 
     for argument in kernel.body.block.args:
         view = argument.type
         assert isinstance(view, ViewType)
-        shape = [extents[dim] if isinstance(dim, str) else dim for dim in dims_of(argument)]
+        shape = extents_of(argument, extents)
         slowest_first = view.order[::-1]
         memory = np.empty([shape[dim] for dim in slowest_first], np.float16 if view.dtype is F16 else np.float32)
         memory[...] = np.nan if is_written(argument) else random.integers(-2, 3, memory.shape)

@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilec.backend import reference
 from tilec.backend.kernels import find_kernel
-from tilec.backend.protocol.extents import dims_of
+from tilec.backend.protocol.extents import extents_of
 from tilec.backend.reference.cta import Cta, Handlers, Value, name_of
 from tilec.backend.reference.launch import launch
 from tilec.backend.reference.numerics import Machine
@@ -155,7 +155,7 @@ def views_of(kernel: KernelOp, shape: Mapping[str, int]) -> list[View]:
     views: list[View] = []
     for argument in kernel.body.block.args:
         assert isinstance(argument.type, ViewType)
-        extents = tuple(shape[dim] if isinstance(dim, str) else dim for dim in dims_of(argument))
+        extents = tuple(extents_of(argument, shape))
         dtype = Machine().array_dtype(argument.type.dtype)
         views.append(View(name_of(argument), argument.type, np.broadcast_to(np.zeros((), dtype), extents)))
     return views

@@ -57,7 +57,8 @@ def _text(folder: Path, limit: int, info: Info) -> str:
     from rich.table import Table
 
     from tilec.cache.limit import size_text
-    from tilec.cli.output import many, rendered
+    from tilec.cli.output import rendered
+    from tilec.wording import many
 
     facts = Table(box=None, pad_edge=False, show_header=False)
     facts.add_column()
@@ -89,7 +90,8 @@ def _time(seconds: float) -> str:
 
 def _clear(store: Store | None, _: argparse.Namespace) -> int:
     from tilec.cache.limit import size_text
-    from tilec.cli.output import many, write_output
+    from tilec.cli.output import write_output
+    from tilec.wording import many
 
     if store is None:
         write_output("-", f"{_OFF}\n", hint=None)

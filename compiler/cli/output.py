@@ -51,8 +51,3 @@ def rendered(*parts: RenderableType) -> str:
     if console.is_terminal:
         return text.getvalue()
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
-
-
-def many(count: int, what: str) -> str:
-    """A number of things, in words."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

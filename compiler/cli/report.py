@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilec.cli.output import many
 from tilec.diagnostics import TilecError, did_you_mean
 from tilec.driver import Observer
 from tilec.spec import print_pass
+from tilec.wording import many
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument
 
-from tilec.backend.protocol.extents import dims_of, extent_names
+from tilec.backend.protocol.extents import extent_names, extents_of
 from tilec.backend.reference import Array, round_bf16
 from tilec.backend.reference.arguments import is_written
 from tilec.backend.simulator import Report, run, run_float64
@@ -246,7 +246,7 @@ def _dtype(argument: BlockArgument) -> DType:
 
 def _random(argument: BlockArgument, shape: dict[str, int], random: np.random.Generator) -> Array:
     view = _view(argument)
-    extents = [shape[dim] if isinstance(dim, str) else dim for dim in dims_of(argument)]
+    extents = extents_of(argument, shape)
     slowest_first = view.order[::-1]
     memory = np.empty([extents[dim] for dim in slowest_first], _STORED[view.dtype])
     if is_written(argument):

@@ -8,7 +8,7 @@ from math import prod, sqrt
 from typing import Literal
 
 from tilec.backend.protocol import Status
-from tilec.backend.protocol.extents import dims_of, tile_steps
+from tilec.backend.protocol.extents import extents_of, tile_steps
 from tilec.backend.protocol.sizes import satisfies_assumptions
 from tilec.backend.simulator import Fault
 from tilec.design.experiment import Experiment
@@ -213,8 +213,5 @@ def _work(subject: Subject, shape: Mapping[str, int]) -> float:
     MxN elements the root of their product."""
     steps = {**tile_steps(subject.kernel), **subject.loop_steps}
     full = {name: -(-max(extent, 1) // steps.get(name, 1)) * steps.get(name, 1) for name, extent in shape.items()}
-    views = sorted(
-        prod(full[dim] if isinstance(dim, str) else dim for dim in dims_of(argument))
-        for argument in subject.kernel.body.block.args
-    )
+    views = sorted(prod(extents_of(argument, full)) for argument in subject.kernel.body.block.args)
     return max(sqrt(prod(views[-3:])) if subject.multiplies else 0, sum(views))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilec.backend.timeline import Span, Trace
-from tilec.backend.timeline.trace import STORE, TENSOR_CORE, TMA, Kind
+from tilec.backend.timeline.trace import TMA, Kind
 
 STAGE_COLOURS = ("#56b4e9", "#e69f00", "#35b68d", "#d992bb", "#f0e442", "#ef8354", "#9fb4c7", "#b9a6e0")
 """Okabe and Ito's, and three more; black text is readable on each. The page has the same."""
@@ -17,7 +17,6 @@ KIND_COLOURS: dict[Kind, str] = {
     "copy": "#c9d6df",
     "teardown": "#e2ded5",
 }
-_ENGINES = (TMA, TENSOR_CORE, STORE)
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,6 @@ def _packed(trace: Trace, spans: Sequence[int]) -> list[list[int]]:
             found.append(row := [])
         row.append(i)
     return found
-
-
-def is_engine(lane: str) -> bool:
-    return lane in _ENGINES
 
 
 def colour(span: Span) -> str | None:

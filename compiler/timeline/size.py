@@ -8,7 +8,7 @@ from math import prod
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from tilec.backend.protocol.extents import dims_of, extent_names
+from tilec.backend.protocol.extents import dims_of, extent_names, extents_of
 from tilec.backend.timeline import Launch, Trace, record
 from tilec.backend.timeline.steps import Recording
 from tilec.diagnostics import TilecError, fail
@@ -121,7 +121,7 @@ def _loads(launch: Launch, kernel: KernelOp) -> int:
     for op in kernel.walk():
         if isinstance(op, CopyAsyncOp) and op.is_load and op.dest is not None and isinstance(op.source, BlockArgument):
             assert isinstance(op.dest.type, SmemType)
-            extents = (launch.shape[dim] if isinstance(dim, str) else dim for dim in dims_of(op.source))
+            extents = extents_of(op.source, launch.shape)
             most = max(
                 most, prod(-(-extent // tile) for extent, tile in zip(extents, op.dest.type.shape, strict=False))
             )

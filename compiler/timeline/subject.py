@@ -18,6 +18,7 @@ from tilec.residency import residency
 from tilec.timeline.gemm import Gemm, NoGemm, bytes_of_mma, gemm_of
 from tilec.timeline.size import are_few, recorded, small_shape
 from tilec.variants import for_shape
+from tilec.wording import many
 
 CostKind = Literal["chip", "abstract"]
 DEFAULT_RATIO = 1.2
@@ -86,14 +87,10 @@ class Subject:
     def amount(self) -> str:
         """``one multiprocessor: 2 CTAs of 2 and 1 output tiles, 8 K tiles each``"""
         *others, last = sorted(set(self.tiles), reverse=True)
-        tiles = f"{', '.join(map(str, others))} and {last} output tiles" if others else _many(last, "output tile")
+        tiles = f"{', '.join(map(str, others))} and {last} output tiles" if others else many(last, "output tile")
         each = " each" if max(self.tiles) > 1 else ""
-        loop = "" if self.gemm is None else f", {_many(self.gemm.ktiles, 'K tile')}{each}"
-        return f"one multiprocessor: {_many(len(self.tiles), 'CTA')} of {tiles}{loop}"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+        loop = "" if self.gemm is None else f", {many(self.gemm.ktiles, 'K tile')}{each}"
+        return f"one multiprocessor: {many(len(self.tiles), 'CTA')} of {tiles}{loop}"
 
 
 @dataclass(frozen=True)
